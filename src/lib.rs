@@ -1,1 +1,6 @@
-//! x
+//! Stockade sells a limited number of units to a crowd without selling one unit twice and without losing one.
+//!
+//! `domain` names things, `store` decides (in Lua), `workers` expire, `http` translates, `app` wires.
+
+pub mod domain;
+pub mod store;

@@ -1,0 +1,109 @@
+//! Events: one transition each, written by the same script that made it.
+
+use super::reservation::Reservation;
+use super::stock::{Adjustment, Level};
+use super::time::Timestamp;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+use utoipa::ToSchema;
+
+/// Place of an event in its stream: `<generation>-<ms>-<seq>-<n>`; n is the place in the entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// Incarnation of the sale.
+    pub generation: String,
+    /// First half of the stream entry's id.
+    pub ms: u64,
+    /// Second half.
+    pub seq: u64,
+    /// Place in the entry.
+    pub n: usize,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}-{}", self.generation, self.ms, self.seq, self.n)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.rsplitn(4, '-');
+        let mut next = || parts.next().ok_or(());
+        let n = next()?.parse().map_err(|_| ())?;
+        let seq = next()?.parse().map_err(|_| ())?;
+        let ms = next()?.parse().map_err(|_| ())?;
+        let generation = next()?.to_owned();
+        let legal = !generation.is_empty() && generation.bytes().all(|b| b.is_ascii_alphanumeric());
+        if legal { Ok(Self { generation, ms, seq, n }) } else { Err(()) }
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum EventKind {
+    /// `reservation.*`: the reservation after it.
+    Reservation {
+        /// The whole reservation.
+        #[serde(flatten)]
+        reservation: Box<Reservation>,
+        /// Its status before; null where it is new.
+        previous_status: Option<String>,
+    },
+    /// `stock.adjusted`: the entry of the ledger.
+    Adjustment(Box<Adjustment>),
+    /// `stock.sold_out`, `stock.back_in_stock`: the level after it.
+    Level(Box<Level>),
+    /// `sale.*`: the sale's rules after it.
+    Sale(serde_json::Value),
+}
+
+/// A CloudEvents 1.0 envelope.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Event {
+    /// Always `1.0`.
+    pub specversion: &'static str,
+    /// UUIDv5 of source and cursor: the same event has the same id for ever.
+    #[schema(value_type = String, format = "uuid")]
+    pub id: uuid::Uuid,
+    /// `/v1/sales/{sale}`.
+    pub source: String,
+    /// `dev.stockade.reservation.held` and so on.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Id of the reservation, or name of the SKU; null for the sale itself.
+    pub subject: Option<String>,
+    /// When.
+    pub time: Timestamp,
+    /// Always `application/json`.
+    pub datacontenttype: &'static str,
+    /// Place in the stream: pass it as `after`.
+    #[schema(value_type = String)]
+    pub cursor: Cursor,
+    /// The whole object after the transition.
+    pub data: EventKind,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_what_it_writes() {
+        let cursor: Cursor = "9f3c-1764518400000-3-17".parse().unwrap();
+        assert_eq!(cursor, Cursor { generation: "9f3c".into(), ms: 1_764_518_400_000, seq: 3, n: 17 });
+        assert_eq!(cursor.to_string(), "9f3c-1764518400000-3-17");
+        for bad in ["", "1-2-3", "-1-2-3", "g-1-2-x", "g-99999999999999999999-1-1", "a b-1-2-3"] {
+            assert!(bad.parse::<Cursor>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Names and ids. Each is checked once, when it is made.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// Longest name of a sale or SKU, in characters.
+pub const NAME_CHARS_MAX: usize = 64;
+/// Longest buyer, reference or reason, in characters.
+pub const TEXT_CHARS_MAX: usize = 128;
+/// Longest idempotency key, in characters.
+pub const KEY_CHARS_MAX: usize = 255;
+
+/// Why a text was refused, in words for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadText(pub &'static str);
+
+/// `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`: nothing that could leave its place in a Redis key.
+fn check_name(text: &str) -> Result<(), BadText> {
+    let bytes = text.as_bytes();
+    let legal = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    match bytes.first() {
+        Some(first)
+            if first.is_ascii_alphanumeric() && bytes.len() <= NAME_CHARS_MAX && bytes.iter().all(legal) =>
+        {
+            Ok(())
+        }
+        _ => Err(BadText("must be 1-64 characters of A-Z a-z 0-9 . _ - and begin with a letter or digit")),
+    }
+}
+
+fn check_text(text: &str) -> Result<(), BadText> {
+    let printable = |b: u8| (0x20..0x7f).contains(&b);
+    if (1..=TEXT_CHARS_MAX).contains(&text.len()) && text.bytes().all(printable) {
+        Ok(())
+    } else {
+        Err(BadText("must be 1-128 printable ASCII characters"))
+    }
+}
+
+fn check_key(text: &str) -> Result<(), BadText> {
+    if (1..=KEY_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| (0x20..0x7f).contains(&b)) {
+        Ok(())
+    } else {
+        Err(BadText("must be 1-255 printable ASCII characters"))
+    }
+}
+
+macro_rules! checked_text {
+    ($(#[$doc:meta])* $name:ident, $check:ident, $pattern:tt, $max:tt) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+        #[serde(try_from = "String")]
+        #[schema(value_type = String, pattern = $pattern, min_length = 1, max_length = $max)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The text itself.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl TryFrom<String> for $name {
+            type Error = BadText;
+            fn try_from(text: String) -> Result<Self, BadText> {
+                $check(&text)?;
+                Ok(Self(text))
+            }
+        }
+        impl FromStr for $name {
+            type Err = BadText;
+            fn from_str(text: &str) -> Result<Self, BadText> {
+                $check(text)?;
+                Ok(Self(text.to_owned()))
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+checked_text!(
+    /// Name of a sale.
+    SaleId, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
+);
+checked_text!(
+    /// Name of one kind of unit inside a sale.
+    Sku, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
+);
+checked_text!(
+    /// Opaque id of a buyer, given by the storefront.
+    Buyer, check_text, r"^[ -~]{1,128}$", 128
+);
+checked_text!(
+    /// The caller's own name for something: an order number, a reason.
+    Reference, check_text, r"^[ -~]{1,128}$", 128
+);
+checked_text!(
+    /// The caller's name for one intended effect; the same key never has two.
+    IdempotencyKey, check_key, r"^[ -~]{1,255}$", 255
+);
+
+/// Who calls, as far as ids depend on it: the name of the API key; empty without keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller(pub String);
+
+/// Id of a reservation: a UUIDv8 made from the sale's secret, the caller and the idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, format = "uuid")]
+pub struct ReservationId(pub Uuid);
+
+/// Id of an operation that is not a reservation (an adjustment, an extend, a return), made likewise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, format = "uuid")]
+pub struct OperationId(pub Uuid);
+
+impl fmt::Display for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_ascii_words_that_cannot_leave_their_key() {
+        for good in ["a", "0", "drop-1", "A.b_c-9", &"x".repeat(64)] {
+            assert!(good.parse::<SaleId>().is_ok(), "{good:?}");
+        }
+        for bad in ["", "-a", ".a", "a b", "a:b", "{x}", "a\r\n", "a\0", "*", "\u{39c}", "é", &"x".repeat(65)] {
+            assert!(bad.parse::<Sku>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn buyers_are_printable() {
+        assert!("Jane Doe <j@x>".parse::<Buyer>().is_ok());
+        for bad in ["", "a\nb", "\u{1b}[2J", "é", &"x".repeat(129)] {
+            assert!(bad.parse::<Buyer>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -3,4 +3,5 @@
 //! `domain` names things, `store` decides (in Lua), `workers` expire, `http` translates, `app` wires.
 
 pub mod domain;
+pub mod metrics;
 pub mod store;

@@ -1,64 +1,173 @@
-//! The only place that knows Redis. Every decision about stock is a script in `lua/`.
-// STUB with the final signatures; the real one replaces this file.
-#![allow(missing_docs, unused_variables, clippy::todo, dead_code)]
+//! The only place that knows Redis. Every decision about stock is a script in `lua/`; this module declares its keys,
+//! sends it, and reads its words.
 
-pub mod error { 
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum StoreError {
-    /// Nothing ran: safe to try again. `&'static str` = code: "queue_full", "draining", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading"
-    #[error("not applied: {0}")]
-    NotApplied(&'static str),
-    /// It may have run: try again with the same key. code "outcome_unknown"
-    #[error("outcome unknown: {0}")]
-    Unknown(String),
-    /// A record or key holds what no script wrote (code "corrupt"): 500
-    #[error("corrupt: {0}")]
-    Corrupt(String),
-    /// The script and its caller disagree: 500 (code "internal")
-    #[error("reply: {0}")]
-    Reply(String),
-}
-}
+pub mod error;
+pub mod keys;
+pub mod ids;
+pub mod scripts;
+pub mod reply;
+pub mod pool;
+pub mod group_commit;
+pub mod reservations;
+pub mod sales;
+pub mod stock;
+pub mod events;
+pub mod sweep;
+pub mod checks;
+
 pub use error::StoreError;
-use crate::domain::*;
-use crate::domain::sale::Skus;
+pub use events::EventsAfter;
+pub use pool::PoolConfig;
+pub use reservations::ReservationFilter;
+pub use sales::PutAnswer;
 
+use crate::domain::{Decision, Refusal, SaleId, Timestamp};
+use crate::metrics::Metrics;
+use group_commit::{Answered, Committer, Lane, Request};
+use ids::IdMaker;
+use keys::SaleKeys;
+use quick_cache::sync::Cache;
+use redis::{Cmd, Value};
+use reply::CallRefusal;
+use scripts::{Script, Scripts};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A decision, or why there is none.
+pub type Decided<T> = Result<Decision<T>, StoreError>;
+
+/// Incarnations of sales that a store remembers; what is forgotten is read again.
+const SALES_REMEMBERED_MAX: usize = 10_000;
+
+/// Time is the Redis server's, plus an offset that is 0 outside tests.
+#[derive(Debug, Default)]
+pub struct Clock(AtomicI64);
+
+impl Clock {
+    /// Milliseconds that every script adds to the server's time.
+    pub fn offset_ms(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Moves time, in tests.
+    pub fn advance_ms(&self, ms: i64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+/// What all stores of a process share.
 #[derive(Clone)]
-pub struct Store {}
-type Decided<T> = Result<Decision<T>, StoreError>;
+pub struct Shared {
+    /// Where Redis is.
+    pub config: PoolConfig,
+    /// The scripts.
+    pub scripts: Arc<Scripts>,
+    /// The offset of time.
+    pub clock: Arc<Clock>,
+    /// Where things are counted.
+    pub metrics: Arc<Metrics>,
+}
 
-/// Which reservations a list shows.
-pub enum ReservationFilter { Held, Ended }
+impl Shared {
+    /// For one Redis.
+    pub fn new(config: PoolConfig, metrics: Arc<Metrics>) -> Self {
+        Self { config, scripts: Arc::new(Scripts::new()), clock: Arc::default(), metrics }
+    }
+}
+
+/// One incarnation of a sale, as far as ids, keys and queues depend on it.
+#[derive(Debug)]
+pub struct SaleHandle {
+    /// The incarnation.
+    pub generation: String,
+    /// Its keys.
+    pub keys: SaleKeys,
+    ids: IdMaker,
+    lane: Lane,
+}
+
+/// The stock, as callers see it. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    committer: Committer,
+    sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
+}
 
 impl Store {
-    pub async fn reserve(&self, sale: &SaleId, caller: &Caller, key: Option<&IdempotencyKey>, request: Reserve) -> Decided<Reservation> { todo!() }
-    pub async fn confirm(&self, sale: &SaleId, id: ReservationId, request: Confirm) -> Decided<Reservation> { todo!() }
-    pub async fn release(&self, sale: &SaleId, id: ReservationId) -> Decided<Reservation> { todo!() }
-    pub async fn extend(&self, sale: &SaleId, id: ReservationId, caller: &Caller, key: Option<&IdempotencyKey>, request: Extend) -> Decided<Reservation> { todo!() }
-    pub async fn return_reservation(&self, sale: &SaleId, id: ReservationId, caller: &Caller, key: Option<&IdempotencyKey>, request: Return) -> Decided<Reservation> { todo!() }
-    /// Done(Unchanged, reservation) or Refused(UnknownSale | UnknownReservation); reads never write
-    pub async fn reservation(&self, sale: &SaleId, id: ReservationId) -> Decided<Reservation> { todo!() }
-    pub async fn reservation_by_key(&self, sale: &SaleId, caller: &Caller, key: &IdempotencyKey) -> Decided<Reservation> { todo!() }
-    pub async fn reservations(&self, sale: &SaleId, filter: ReservationFilter, page: &PageRequest) -> Decided<Page<Reservation>> { todo!() }
-    pub async fn buyer(&self, sale: &SaleId, buyer: &Buyer) -> Decided<BuyerStanding> { todo!() }
-    /// Created | Changed | Unchanged | Replayed (a repeat of a create is Done(Created..) again only via Replayed + `created` flag: see PutAnswer)
-    pub async fn put_sale(&self, sale: &SaleId, caller: &Caller, key: Option<&IdempotencyKey>, expect: &Expect, rules: SaleRules, stock: Skus) -> Decided<PutAnswer> { todo!() }
-    pub async fn sale(&self, sale: &SaleId) -> Decided<Sale> { todo!() }
-    pub async fn sales(&self, page: &PageRequest) -> Result<Page<Sale>, StoreError> { todo!() }
-    pub async fn switch_sale(&self, sale: &SaleId, switch: Switch) -> Decided<Sale> { todo!() }
-    pub async fn delete_sale(&self, sale: &SaleId) -> Decided<()> { todo!() }
-    pub async fn put_sku(&self, sale: &SaleId, sku: &Sku, request: PutSku) -> Decided<Level> { todo!() }
-    pub async fn level(&self, sale: &SaleId, sku: &Sku) -> Decided<Level> { todo!() }
-    pub async fn levels(&self, sale: &SaleId, page: &PageRequest) -> Decided<Page<Level>> { todo!() }
-    pub async fn adjust(&self, sale: &SaleId, caller: &Caller, key: Option<&IdempotencyKey>, sku: &Sku, request: Adjust) -> Decided<Adjustment> { todo!() }
-    pub async fn adjustments(&self, sale: &SaleId, sku: &Sku, page: &PageRequest) -> Decided<Page<Adjustment>> { todo!() }
-    /// Page's `next` is always given when there are items (the cursor of the last). after: cursor text, or "latest"
-    pub async fn events(&self, sale: &SaleId, after: EventsAfter, limit: usize) -> Decided<Page<Event>> { todo!() }
-    /// Runs a real script.
-    pub async fn ready(&self) -> Result<(), StoreError> { todo!() }
+    /// A store with a pool and queues of its own, whose rounds run on the present runtime: each worker thread has one
+    /// (`docs/adr/0003-one-committer-a-worker.md`). Errors when the URL is not one.
+    pub fn open(shared: &Shared) -> Result<Self, redis::RedisError> {
+        let committer = Committer {
+            pool: pool::open(&shared.config)?,
+            scripts: Arc::clone(&shared.scripts),
+            clock: Arc::clone(&shared.clock),
+            metrics: Arc::clone(&shared.metrics),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        Ok(Self { committer, sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)) })
+    }
+
+    fn scripts(&self) -> &Scripts {
+        &self.committer.scripts
+    }
+
+    fn offset_ms(&self) -> i64 {
+        self.committer.clock.offset_ms()
+    }
+
+    /// One command on a connection of the pool.
+    async fn query(&self, cmd: &Cmd) -> Result<Value, StoreError> {
+        let answer = pool::get(&self.committer.pool).await?.query(cmd).await;
+        self.note(answer)
+    }
+
+    /// One script on a connection of the pool; for reads, and for what is rare.
+    async fn call(&self, script: &Script, cmd: &Cmd) -> Result<Vec<String>, StoreError> {
+        let answer = pool::get(&self.committer.pool).await?.call(script, cmd).await;
+        reply::texts(self.note(answer)?)
+    }
+
+    fn note<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        answer.inspect_err(|error| self.committer.metrics.redis_error(error.code()))
+    }
+
+    /// The present incarnation of a sale, as far as this store knows.
+    async fn handle(&self, sale: &SaleId) -> Result<Option<Arc<SaleHandle>>, StoreError> {
+        if let Some(handle) = self.sales.get(sale) {
+            return Ok(Some(handle));
+        }
+        let keys = SaleKeys::new(sale);
+        let mut cmd = redis::cmd("HMGET");
+        cmd.arg(keys.rules()).arg(&["generation", "id_key", "status"]);
+        let Value::Array(values) = self.query(&cmd).await? else {
+            return Err(StoreError::Corrupt("rules".into()));
+        };
+        let [Value::BulkString(generation), Value::BulkString(id_key), Value::BulkString(status)] = &values[..] else {
+            return Ok(None);
+        };
+        if status == b"deleted" {
+            return Ok(None);
+        }
+        let generation = String::from_utf8(generation.clone()).map_err(|_| StoreError::Corrupt("rules".into()))?;
+        let handle = Arc::new(SaleHandle { generation, keys, ids: IdMaker::new(id_key), lane: Lane::default() });
+        self.sales.insert(sale.clone(), Arc::clone(&handle));
+        Ok(Some(handle))
+    }
+
+    /// Carries a request to its sale; when the sale turns out to be another incarnation, once more to that one.
+    async fn commit<T>(
+        &self,
+        sale: &SaleId,
+        prepare: impl Fn(&SaleHandle) -> Request,
+        read: impl FnOnce(Timestamp, Option<Timestamp>, &str) -> Decided<T>,
+    ) -> Decided<T> {
+        for _ in 0..2 {
+            let Some(handle) = self.handle(sale).await? else { break };
+            match self.committer.commit(&handle, prepare(&handle)).await? {
+                Answered::Answer { now, retry_at, text } => return read(now, retry_at, &text),
+                Answered::Refused(CallRefusal::UnknownSale | CallRefusal::StaleGeneration) => self.sales.remove(sale),
+            };
+        }
+        Ok(Decision::Refused(Refusal::UnknownSale))
+    }
 }
-/// Where a feed begins.
-pub enum EventsAfter { Oldest, Latest, Cursor(Cursor) }
-/// Answer of PUT sale.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PutAnswer { pub sale: Sale, pub created: bool }

@@ -1,6 +1,7 @@
 //! Events: one transition each, written by the same script that made it.
 
 use super::reservation::Reservation;
+use super::sale::Sale;
 use super::stock::{Adjustment, Level};
 use super::time::Timestamp;
 use serde::{Serialize, Serializer};
@@ -63,8 +64,14 @@ pub enum EventKind {
     Adjustment(Box<Adjustment>),
     /// `stock.sold_out`, `stock.back_in_stock`: the level after it.
     Level(Box<Level>),
-    /// `sale.*`: the sale's rules after it.
-    Sale(serde_json::Value),
+    /// `sale.*`: the sale after it.
+    Sale {
+        /// The whole sale.
+        #[serde(flatten)]
+        sale: Box<Sale>,
+        /// Its switch before; null where it is new.
+        previous_status: Option<String>,
+    },
 }
 
 /// A CloudEvents 1.0 envelope.

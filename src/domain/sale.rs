@@ -97,6 +97,9 @@ pub struct Sale {
     /// The incarnation: a deleted and re-created sale is another one. With `version` it is the ETag.
     #[serde(skip)]
     pub generation: String,
+    /// Deleted, and not purged yet; callers see it as unknown.
+    #[serde(skip)]
+    pub is_deleted: bool,
 }
 
 /// Rules of a sale, complete and checked.

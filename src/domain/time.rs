@@ -5,7 +5,7 @@ use std::fmt;
 use utoipa::ToSchema;
 
 /// A moment, in milliseconds since 1970-01-01T00:00:00Z; RFC 3339 with milliseconds in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
 #[schema(value_type = String, format = DateTime)]
 pub struct Timestamp(i64);
 

@@ -1,0 +1,34 @@
+#!lua flags=no-writes
+-- uses: _read
+--[[ What the sweeper has to do in a sale, and when it must look again.
+KEYS[1]      st:{sale}:rules
+KEYS[2]      st:{sale}:due
+KEYS[3]      st:{sale}:done
+KEYS[4]      st:{sale}:orphans
+ARGV[1]      clock_offset_ms        0 outside tests
+ARGV[2]      limit                  most ids of each kind
+Returns      {now, status, next_ms, open, overdue, orphans, overdue ids, ids to archive}; next_ms is the earliest
+             deadline or end of retention ('' = none); ids are joined by commas; a deleted sale lists all of `done`
+Errors       CORRUPT what           a key holds what no script wrote
+Writes       nothing. Cost O(limit + log n). ]]
+local now = now_ms(tonumber(ARGV[1]))
+local limit = ARGV[2]
+local status = read('rules', 'HGET', KEYS[1], 'status') or ''
+local open = read('due', 'ZCARD', KEYS[2])
+local overdue_count = open > 0 and redis.call('ZCOUNT', KEYS[2], '-inf', format('%d', now)) or 0
+local overdue = redis.call('ZRANGE', KEYS[2], '-inf', format('%d', now), 'BYSCORE', 'LIMIT', 0, limit)
+local over = status == 'deleted' and '+inf' or format('%d', now)
+local ended = read('done', 'ZRANGE', KEYS[3], '-inf', over, 'BYSCORE', 'LIMIT', 0, limit)
+local orphans = read('orphans', 'ZCARD', KEYS[4])
+local next_ms
+for _, key in ipairs({ KEYS[2], KEYS[3] }) do
+  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  local score = tonumber(first[2])
+  if score and score < 2 ^ 53 and (not next_ms or score < next_ms) then
+    next_ms = score
+  end
+end
+return {
+  format('%d', now), status, next_ms and format('%d', next_ms) or '', format('%d', open),
+  format('%d', overdue_count), format('%d', orphans), concat(overdue, ','), concat(ended, ','),
+}

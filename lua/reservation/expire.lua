@@ -1,0 +1,46 @@
+#!lua flags=allow-oom
+-- uses: _read _stock _book
+--[[ Give the units of overdue holds back. The record decides, not the caller.
+KEYS[1..7]   st:{sale}:rules stock due pinned done orphans events
+KEYS[8..23]  st:{sale}:buyers:<0..f>
+KEYS[24..]   st:{sale}:r:<id>       one an id
+ARGV[1]      clock_offset_ms        0 outside tests
+ARGV[2]      generation             of the sale, as the caller knows it
+Returns      {"ok", now, "", "", answer...} | {"unknown_sale"} | {"stale_generation"}
+Answers      expired, with previous status, id and record | not_due (its place in due or done is set right)
+             orphaned (no record, or a corrupt one: moved from due to orphans) | deferred
+Errors       CORRUPT what           a fixed key holds what no script wrote
+Writes       after the last check. Cost O(lines + log holds). ]]
+local word = open_book()
+if word then
+  return { word }
+end
+local fit = read_records(1, #KEYS)
+check_types(true)
+
+local orphans = {}
+local function expire_one(key)
+  local record = get_record(key)
+  if not record then
+    local id = sub(key, -22)
+    if redis.call('ZSCORE', due_key, id) then
+      due_remove[id], orphans[id] = true, format('%d', now)
+    end
+    return 'orphaned'
+  elseif is_overdue(record) then
+    return expire(record)
+  elseif record[STATUS] == 'held' then
+    due_add[record.id] = record[EXPIRES_AT]
+  else
+    due_remove[record.id] = true
+  end
+  return 'not_due'
+end
+
+local answers = {}
+for at = RECORDS_AT, #KEYS do
+  answers[#answers + 1] = at < RECORDS_AT + fit and expire_one(KEYS[at]) or 'deferred'
+end
+local done = close_book(answers)
+write_zset(orphans_key, orphans, {})
+return done

@@ -1,0 +1,82 @@
+#!lua
+-- uses: _read _stock
+--[[ Change the supply of SKUs by signed amounts, each with a reason; never an absolute set.
+KEYS[1..4]   st:{sale}:rules stock events adjustments
+KEYS[5..]    st:{sale}:op:<operation>  one a request
+ARGV[1]      clock_offset_ms        0 outside tests
+ARGV[2]      generation             of the sale, as the caller knows it
+ARGV[3..]    requests               SKU, delta, if_granted ('' = any), fingerprint, reason, reference of each
+Returns      {"ok", now, "", "", answer...} | {"unknown_sale"} | {"stale_generation"}
+Answers      adjusted | replayed, each with operation, sku, a, h, s, g, limit, delta, reason, reference, at
+             idempotency_key_reused | unknown_sku name | too_many_units | corrupt
+             insufficient_available | granted_changed, each with sku, a, h, s, g, limit
+Errors       CORRUPT what           a fixed key holds what no script wrote
+Writes       after the last check. Cost O(requests). ]]
+local rules_key, stock_key, events_key, adjustments_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local OPERATIONS_AT, OPERATION_TTL_MS, UNITS_MAX = 5, '86400000', 1e12
+
+local found = read('rules', 'HMGET', rules_key, 'generation', 'status')
+if not found[1] or found[2] == 'deleted' then
+  return { 'unknown_sale' }
+elseif found[1] ~= ARGV[2] then
+  return { 'stale_generation' }
+end
+local now = now_ms(tonumber(ARGV[1]))
+local skus, known = {}, {}
+for at = 3, #ARGV, 6 do
+  if not known[ARGV[at]] then
+    known[ARGV[at]], skus[#skus + 1] = true, ARGV[at]
+  end
+end
+local levels = read_levels(stock_key, skus)
+read('events', 'XLEN', events_key)
+read('adjustments', 'XLEN', adjustments_key)
+
+local operations, new_operations, ledger, events = {}, {}, {}, {}
+local function adjust(key, sku, delta, if_granted, fingerprint, reason, reference)
+  if operations[key] == nil then
+    operations[key] = redis.pcall('GET', key)
+  end
+  local operation = operations[key]
+  if type(operation) == 'table' then
+    return 'corrupt'
+  elseif operation then
+    local first, answer = match(operation, '^([^\n]*)\n(.*)$')
+    return first == fingerprint and 'replayed\n' .. answer or 'idempotency_key_reused'
+  end
+  local level = levels[sku]
+  if not level then
+    return 'unknown_sku\n' .. sku
+  elseif if_granted ~= '' and tonumber(if_granted) ~= level.g then
+    return 'granted_changed\n' .. level_text(sku, level)
+  elseif level.a + delta < 0 then
+    return 'insufficient_available\n' .. level_text(sku, level)
+  elseif levels[''].g + delta > UNITS_MAX then
+    return 'too_many_units'
+  end
+  move(levels, sku, delta, 0, 0, delta)
+  local text = adjustment_text(sub(key, -22), sku, level, delta, reason, reference, now)
+  operations[key] = fingerprint .. '\n' .. text
+  new_operations[key] = operations[key]
+  ledger[#ledger + 1] = text
+  events[#events + 1] = 'adjusted\n\n' .. text
+  return 'adjusted\n' .. text
+end
+
+local answers = { 'ok', format('%d', now), '', '' }
+for key_at = OPERATIONS_AT, #KEYS do
+  local at = 3 + (key_at - OPERATIONS_AT) * 6
+  answers[#answers + 1] =
+    adjust(KEYS[key_at], ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
+end
+local changed = changed_levels(levels, events)
+-- Phase 2.
+call_chunked('HSET', stock_key, changed)
+for key, text in pairs(new_operations) do
+  redis.call('SET', key, text, 'PX', OPERATION_TTL_MS)
+end
+for n = 1, #ledger do
+  redis.call('XADD', adjustments_key, '*', 'e', ledger[n])
+end
+write_events(events_key, now, events)
+return answers

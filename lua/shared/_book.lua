@@ -1,0 +1,444 @@
+-- The book of one call: rules, levels, buyers and records in memory. Requests read and change the tables one
+-- after the other, so the second copy of a key in a batch is a replay; `write_book` writes what changed.
+
+local rules_key, stock_key, due_key = KEYS[1], KEYS[2], KEYS[3]
+local done_key, orphans_key, events_key = KEYS[5], KEYS[6], KEYS[7]
+local BUYERS_AT, RECORDS_AT = 8, 24 -- KEYS[8..23] are the buyers' buckets
+local LINES_READ_MAX = 512
+local clock_offset_ms, generation = tonumber(ARGV[1]), ARGV[2]
+
+-- Fields of a record, in their order; the first twelve change, the rest is as the caller packed it.
+local STATUS, EXPIRES_AT, CREATED_AT, ENDED_AT, UNTIL, COUNTED = 1, 2, 3, 4, 5, 6
+local REPLACES, REPLACED_BY, RETAKEN, CONFIRMED, RETURNED, EXTEND_OP = 7, 8, 9, 10, 11, 12
+local FINGERPRINT, ORDER, LINES, BUYER, REFERENCE = 13, 14, 15, 16, 17
+local RECORD_PATTERN = '^(%l+)\n(%d+)\n(%d+)\n(%d*)\n(%d+)\n(%x?[HU]*[%d,]*)\n([%w_-]*)\n([%w_-]*)\n(1?)\n([%d,]*)\n'
+  .. '([%d,]*)\n([%w_-]*)\n([%w_-]+)\n([^\n]*)\n([%w._=,-]+)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
+local STATUSES = { held = true, confirmed = true, released = true, expired = true, returned = true }
+
+local rules, now
+local levels, buyers, records = {}, {}, {} -- by SKU; by bucket and buyer; by key
+local events = {}
+local due_add, due_remove, done_add = {}, {}, {}
+local dirty_records, new_records, dirty_buyers = {}, {}, {} -- new ones are texts by key, not parsed
+
+-- Rules of the sale into `rules`; a word instead when there is no such sale or incarnation.
+local function open_book()
+  local v = read('rules', 'HMGET', rules_key, 'generation', 'status', 'opens_at_ms', 'closes_at_ms', 'hold_ms',
+    'hold_ms_max', 'buyer_limit', 'buyer_holds_max', 'confirmed_retention_ms', 'ended_retention_ms')
+  if not v[1] or v[2] == 'deleted' then
+    return 'unknown_sale'
+  end
+  if v[1] ~= generation then
+    return 'stale_generation'
+  end
+  rules = {
+    status = v[2], opens_at = whole_or_nil(v[3], 'rules'), closes_at = whole_or_nil(v[4], 'rules'),
+    hold_ms = whole(v[5], 'rules'), hold_ms_max = whole(v[6], 'rules'),
+    buyer_limit = whole_or_nil(v[7], 'rules'), buyer_holds_max = whole_or_nil(v[8], 'rules'),
+    confirmed_retention = whole(v[9], 'rules'), ended_retention = whole(v[10], 'rules'),
+  }
+  now = now_ms(clock_offset_ms)
+end
+
+local function numbers(text, count)
+  local list = {}
+  for number in string.gmatch(text, '%d+') do
+    list[#list + 1] = tonumber(number)
+  end
+  if #list == count then
+    return list
+  end
+end
+
+-- The record that `raw` says: its fields, and `skus`, `quantity`, `confirmed`, `returned` by line. nil: corrupt.
+local function parse_record(key, raw)
+  local record = { match(raw, RECORD_PATTERN) }
+  if not STATUSES[record[STATUS]] then
+    return nil
+  end
+  local skus, quantity, length = {}, {}, 0
+  for sku, units in string.gmatch(record[LINES], '([^=,]+)=(%d+)') do
+    skus[#skus + 1], quantity[#quantity + 1] = sku, tonumber(units)
+    length = length + #sku + #units + 2
+  end
+  if #skus == 0 or length ~= #record[LINES] + 1 then
+    return nil
+  end
+  local confirmed_text, returned_text = record[CONFIRMED], record[RETURNED]
+  record.skus, record.quantity = skus, quantity
+  record.confirmed = confirmed_text ~= '' and numbers(confirmed_text, #skus) or nil
+  record.returned = returned_text ~= '' and numbers(returned_text, #skus) or nil
+  if (confirmed_text ~= '' and not record.confirmed) or (returned_text ~= '' and not record.returned) then
+    return nil
+  end
+  if (record[STATUS] == 'confirmed' or record[STATUS] == 'returned') and not record.confirmed then
+    return nil
+  end
+  record.key, record.id, record.expires_at = key, sub(key, -22), tonumber(record[EXPIRES_AT])
+  return record
+end
+
+-- The record under `key`: a table, false when there is none, nil when it is corrupt.
+local function get_record(key)
+  if records[key] == nil then
+    local raw = redis.pcall('GET', key)
+    if type(raw) == 'table' and not find(raw.err, '^WRONGTYPE') then
+      error({ err = raw.err })
+    end
+    if raw == false then
+      records[key] = false
+    else
+      records[key] = { parsed = type(raw) == 'string' and parse_record(key, raw) or nil }
+    end
+  end
+  local entry = records[key]
+  return entry and entry.parsed
+end
+
+local function put_record(record)
+  records[record.key] = { parsed = record }
+  dirty_records[record.key] = record
+end
+
+local function is_overdue(record)
+  return record[STATUS] == 'held' and now >= record.expires_at
+end
+
+-- `<word> LF <previous status> LF <id> LF <record>`: the same line is the event and the answer.
+local function line(word, previous, record)
+  return word .. '\n' .. previous .. '\n' .. record.id .. '\n' .. concat(record, '\n')
+end
+
+-- What a reader sees: an overdue hold is expired, whether it was swept or not.
+local function seen(record)
+  if not is_overdue(record) then
+    return record
+  end
+  local copy = { unpack(record) }
+  copy[STATUS], copy[ENDED_AT], copy.id = 'expired', record[EXPIRES_AT], record.id
+  return copy
+end
+
+-- Buyers. An entry is `holds|units|sku=n,...`; kept only where a limit counts, and removed at zero.
+local function parse_buyer(bucket, buyer, text)
+  local entry = { bucket = bucket, buyer = buyer, holds = 0, units = 0, skus = {} }
+  if text then
+    local holds, units, skus = match(text, '^(%d+)|(%d+)|([%w._=,-]*)$')
+    if not holds then
+      corrupt('buyers')
+    end
+    entry.holds, entry.units = tonumber(holds), tonumber(units)
+    for sku, count in string.gmatch(skus, '([^=,]+)=(%d+)') do
+      entry.skus[sku] = tonumber(count)
+    end
+  end
+  return entry
+end
+
+-- Reads the entries of `wanted`, a list of bucket (0..15) and buyer in turn.
+local function read_buyers(wanted)
+  local by_bucket = {}
+  for n = 1, #wanted, 2 do
+    local bucket = wanted[n]
+    by_bucket[bucket] = by_bucket[bucket] or {}
+    local names = by_bucket[bucket]
+    names[#names + 1] = wanted[n + 1]
+  end
+  for bucket, names in pairs(by_bucket) do
+    local texts = read('buyers', 'HMGET', KEYS[BUYERS_AT + bucket], unpack(names))
+    for n = 1, #names do
+      buyers[bucket .. names[n]] = parse_buyer(bucket, names[n], texts[n])
+    end
+  end
+end
+
+local function buyer_of(record)
+  if record[COUNTED] ~= '' then
+    local bucket = tonumber(sub(record[COUNTED], 1, 1), 16)
+    return buyers[bucket .. record[BUYER]]
+  end
+end
+
+-- Counts where there are limits now, and answers the buyer's bucket and what was counted, for the record:
+-- H the hold, U its units for the sale's limit, and the numbers of the lines whose SKU has a limit.
+local function count_take(entry, record_skus, units, is_hold)
+  if not entry then
+    return '' -- no buyer
+  end
+  local flags, total, limited = '', 0, {}
+  for n = 1, #record_skus do
+    local sku = record_skus[n]
+    total = total + units[n]
+    if levels[sku].l and units[n] > 0 then
+      entry.skus[sku] = (entry.skus[sku] or 0) + units[n]
+      limited[#limited + 1] = n
+    end
+  end
+  if is_hold and rules.buyer_holds_max then
+    entry.holds, flags = entry.holds + 1, 'H'
+  end
+  if rules.buyer_limit then
+    entry.units, flags = entry.units + total, flags .. 'U'
+  end
+  if flags ~= '' or #limited > 0 then
+    dirty_buyers[entry] = true
+  end
+  return format('%x', entry.bucket) .. flags .. concat(limited, ',')
+end
+
+-- Takes `units` by line off what was counted; `ends_hold` takes the hold off, too.
+local function uncount(record, units, ends_hold)
+  local entry = buyer_of(record)
+  if not entry then
+    return
+  end
+  local bucket, flags, limited = match(record[COUNTED], '^(%x)([HU]*)([%d,]*)$')
+  local total = 0
+  for n = 1, #units do
+    total = total + units[n]
+  end
+  if ends_hold and find(flags, 'H') then
+    entry.holds, flags = entry.holds - 1, string.gsub(flags, 'H', '')
+  end
+  if find(flags, 'U') then
+    entry.units = entry.units - total
+  end
+  for n in string.gmatch(limited, '%d+') do
+    n = tonumber(n)
+    local sku = record.skus[n]
+    entry.skus[sku] = (entry.skus[sku] or 0) - (units[n] or 0)
+  end
+  record[COUNTED] = bucket .. flags .. limited
+  dirty_buyers[entry] = true
+end
+
+-- Reads the records of KEYS[RECORDS_AT], every `step`th up to `last`, and what they concern; answers how many
+-- requests fit the bound of lines: the rest is deferred.
+local function read_records(step, last)
+  local skus, known, wanted, lines, fit = {}, {}, {}, 0, 0
+  for at = RECORDS_AT, last, step do
+    if lines >= LINES_READ_MAX then
+      break
+    end
+    fit = fit + 1
+    local record = get_record(KEYS[at])
+    if record then
+      lines = lines + #record.skus
+      for n = 1, #record.skus do
+        local sku = record.skus[n]
+        if not known[sku] then
+          known[sku], skus[#skus + 1] = true, sku
+        end
+      end
+      local bucket = record[COUNTED] ~= '' and tonumber(sub(record[COUNTED], 1, 1), 16)
+      if bucket and not known['\n' .. bucket .. record[BUYER]] then
+        known['\n' .. bucket .. record[BUYER]] = true
+        wanted[#wanted + 1], wanted[#wanted + 2] = bucket, record[BUYER]
+      end
+    end
+  end
+  levels = read_levels(stock_key, skus)
+  for n = 1, #skus do
+    if not levels[skus[n]] then
+      corrupt('stock')
+    end
+  end
+  read_buyers(wanted)
+  return fit
+end
+
+local function zeros(count)
+  local list = {}
+  for n = 1, count do
+    list[n] = 0
+  end
+  return list
+end
+
+-- Enters the status that a record takes now, its place in `done`, and the event.
+local function enter_status(record, status, word, previous)
+  local retention = status == 'confirmed' and rules.confirmed_retention or rules.ended_retention
+  if record[STATUS] ~= status then
+    record[STATUS] = status
+    record[ENDED_AT] = status == 'expired' and record[EXPIRES_AT] or format('%d', now)
+  end
+  done_add[record.id] = format('%d', now + retention)
+  put_record(record)
+  events[#events + 1] = line(word, previous, record)
+  return events[#events]
+end
+
+-- Ends a hold: `kept` units by line are sold, the rest is available again.
+local function end_hold(record, status, kept)
+  local back = {}
+  for n = 1, #record.skus do
+    back[n] = record.quantity[n] - kept[n]
+    move(levels, record.skus[n], back[n], -record.quantity[n], kept[n], 0)
+  end
+  uncount(record, back, true)
+  if status == 'confirmed' then
+    record.confirmed, record[CONFIRMED] = kept, concat(kept, ',')
+  else
+    record[COUNTED] = sub(record[COUNTED], 1, 1)
+  end
+  due_add[record.id], due_remove[record.id] = nil, true
+  return enter_status(record, status, status, 'held')
+end
+
+local function expire(record)
+  return end_hold(record, 'expired', zeros(#record.skus))
+end
+
+-- Every key that phase 2 writes besides stock, buyers and records must be of its type.
+local function check_types(with_orphans)
+  read('due', 'ZCARD', due_key)
+  read('done', 'ZCARD', done_key)
+  read('events', 'XLEN', events_key)
+  if with_orphans then
+    read('orphans', 'ZCARD', orphans_key)
+  end
+end
+
+-- Units by line as a request asks for them: `text` is '' (then `all`) or sku=quantity,... sorted by SKU.
+-- nil when it asks for more than `all` has.
+local function asked(record, text, all)
+  if text == '' then
+    return all
+  end
+  local units, line_of = zeros(#record.skus), {}
+  for n = 1, #record.skus do
+    line_of[record.skus[n]] = n
+  end
+  for sku, quantity in string.gmatch(text, '([^=,]+)=(%d+)') do
+    local n = line_of[sku]
+    if not n or tonumber(quantity) > all[n] then
+      return nil
+    end
+    units[n] = tonumber(quantity)
+  end
+  return units
+end
+
+-- The units that limits and stock do not let the record take: sku=requested,available,held;... or a limit.
+local function shortfalls_of(record_skus, units)
+  local short = {}
+  for n = 1, #record_skus do
+    local level = levels[record_skus[n]]
+    if level.a < units[n] then
+      short[#short + 1] = format('%s=%d,%d,%d', record_skus[n], units[n], level.a, level.h)
+    end
+  end
+  return concat(short, ';')
+end
+
+-- The limit that a cart of `entry` would exceed, as `buyer_limit LF sku LF limit LF counted LF requested`, or nil.
+local function limit_of(entry, record_skus, units)
+  local total = 0
+  for n = 1, #record_skus do
+    total = total + units[n]
+  end
+  if rules.buyer_limit and entry.units + total > rules.buyer_limit then
+    return format('buyer_limit\n\n%d\n%d\n%d', rules.buyer_limit, entry.units, total)
+  end
+  for n = 1, #record_skus do
+    local sku = record_skus[n]
+    local limit, counted = levels[sku].l, entry.skus[sku] or 0
+    if limit and counted + units[n] > limit then
+      return format('buyer_limit\n%s\n%d\n%d\n%d', sku, limit, counted, units[n])
+    end
+  end
+end
+
+-- The head of an answer: read before anything is written. When a request fell short it tells the earliest deadline, and up to 100 overdue ids.
+local function answers_head(fell_short)
+  local head = { 'ok', format('%d', now), '', '' }
+  if fell_short then
+    local first = redis.call('ZRANGE', due_key, 0, 0, 'WITHSCORES')
+    if first[2] and first[2] ~= 'inf' then
+      head[3] = format('%d', tonumber(first[2]))
+      if tonumber(first[2]) <= now then
+        head[4] = concat(redis.call('ZRANGE', due_key, '-inf', format('%d', now), 'BYSCORE', 'LIMIT', 0, 100), ',')
+      end
+    end
+  end
+  return head
+end
+
+-- Adds and removes members of a zset.
+local function write_zset(key, add, remove)
+  local values, gone = {}, {}
+  for id, score in pairs(add) do
+    values[#values + 1], values[#values + 2] = score, id
+  end
+  for id in pairs(remove) do
+    gone[#gone + 1] = id
+  end
+  call_chunked('ZADD', key, values)
+  call_chunked('ZREM', key, gone)
+end
+
+-- All the texts that phase 2 sends; the first half of writing, in which nothing is written yet.
+local function prepare_buyers()
+  local set, gone = {}, {}
+  for entry in pairs(dirty_buyers) do
+    local skus = {}
+    for sku, count in pairs(entry.skus) do
+      if count < 0 then
+        corrupt('buyers')
+      elseif count > 0 then
+        skus[#skus + 1] = sku .. '=' .. format('%d', count)
+      end
+    end
+    if entry.holds < 0 or entry.units < 0 then
+      corrupt('buyers')
+    end
+    local bucket = entry.bucket
+    if entry.holds == 0 and entry.units == 0 and #skus == 0 then
+      gone[bucket] = gone[bucket] or {}
+      gone[bucket][#gone[bucket] + 1] = entry.buyer
+    else
+      table.sort(skus)
+      set[bucket] = set[bucket] or {}
+      local values = set[bucket]
+      values[#values + 1] = entry.buyer
+      values[#values + 1] = format('%d|%d|%s', entry.holds, entry.units, concat(skus, ','))
+    end
+  end
+  return set, gone
+end
+
+-- Phase 2: only writes, and none of them can fail; what could is done in the first lines.
+local function write_book()
+  local changed = changed_levels(levels, events)
+  local buyers_set, buyers_gone = prepare_buyers()
+  local texts = {}
+  for key, record in pairs(dirty_records) do
+    new_records[key] = concat(record, '\n')
+  end
+  for key, text in pairs(new_records) do
+    texts[#texts + 1], texts[#texts + 2] = key, text
+  end
+  for first = 1, #texts, 3000 do
+    redis.call('MSET', unpack(texts, first, math.min(first + 2999, #texts)))
+  end
+  call_chunked('HSET', stock_key, changed)
+  write_zset(due_key, due_add, due_remove)
+  write_zset(done_key, done_add, {})
+  for bucket, values in pairs(buyers_set) do
+    call_chunked('HSET', KEYS[BUYERS_AT + bucket], values)
+  end
+  for bucket, names in pairs(buyers_gone) do
+    call_chunked('HDEL', KEYS[BUYERS_AT + bucket], names)
+  end
+  write_events(events_key, now, events)
+end
+
+-- Ends the call: {"ok", now, retry_at, overdue ids, answer...}.
+local function close_book(answers, fell_short)
+  local head = answers_head(fell_short)
+  write_book()
+  for n = 1, #answers do
+    head[4 + n] = answers[n]
+  end
+  return head
+end

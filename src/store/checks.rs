@@ -1,0 +1,133 @@
+//! What is checked before the service takes its first request, and whenever somebody asks whether it is ready.
+
+use super::sales::Purge;
+use super::{ReservationFilter, Store, StoreError, ids};
+use crate::domain::sale::{PutSale, SkuSpec, Skus};
+use crate::domain::*;
+use std::collections::BTreeMap;
+
+/// Oldest server version that runs the scripts.
+const VERSION_MIN: u64 = 7;
+
+/// Why the service must not start.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// Redis does not answer, or refuses.
+    #[error("Redis cannot be used: {0}")]
+    Store(#[from] StoreError),
+    /// It would lose or tear what we write.
+    #[error("{0}")]
+    Unfit(String),
+    /// A script did not do what it must.
+    #[error("self-test: {0}")]
+    SelfTest(String),
+}
+
+impl Store {
+    /// Runs a real script.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        let sale = SaleId::internal("_ready");
+        self.due(&sale, 1).await.map(drop)
+    }
+
+    /// Checks the server; what is weaker than promised is said, a line each.
+    pub async fn check_server(&self) -> Result<Vec<String>, CheckError> {
+        let info = self.info().await?;
+        let get = |name: &str| info.get(name).map(String::as_str).unwrap_or_default();
+        let version = get("redis_version");
+        if version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0) < VERSION_MIN {
+            return Err(CheckError::Unfit(format!("Redis {version} is too old: 7.0 or newer is needed")));
+        }
+        if get("maxmemory_policy") != "noeviction" {
+            let policy = get("maxmemory_policy");
+            return Err(CheckError::Unfit(format!(
+                "maxmemory-policy is {policy}, which may evict stock: set it to noeviction"
+            )));
+        }
+        let mut warnings = Vec::new();
+        if get("aof_enabled") != "1" {
+            warnings.push("appendonly is off: what is acknowledged is lost when Redis is killed".to_owned());
+        } else if let Some(fsync) = self.appendfsync().await.filter(|fsync| fsync != "always") {
+            warnings.push(format!("appendfsync is {fsync}: about a second is lost when the machine fails"));
+        }
+        if get("maxmemory") == "0" {
+            warnings.push("maxmemory is not set: a full machine kills Redis instead of refusing".to_owned());
+        }
+        Ok(warnings)
+    }
+
+    async fn info(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        let mut cmd = redis::cmd("INFO");
+        cmd.arg("server").arg("memory").arg("persistence");
+        let text: String = redis::from_redis_value(self.query(&cmd).await?)
+            .map_err(|error| StoreError::Reply(error.to_string()))?;
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    /// Managed Redis forbids CONFIG; then it stays unsaid.
+    async fn appendfsync(&self) -> Option<String> {
+        let mut cmd = redis::cmd("CONFIG");
+        cmd.arg("GET").arg("appendfsync");
+        let values: BTreeMap<String, String> = redis::from_redis_value(self.query(&cmd).await.ok()?).ok()?;
+        values.get("appendfsync").cloned()
+    }
+
+    /// Runs every script once in a sale of its own, as the configured user, and removes it.
+    pub async fn self_test(&self) -> Result<(), CheckError> {
+        let sale = SaleId::internal(&format!("_selftest-{}", ids::random_hex::<8>()));
+        let caller = Caller::default();
+        let sku: Sku = "unit".parse().map_err(|_| CheckError::SelfTest("no SKU".into()))?;
+        let stock = Skus(BTreeMap::from([(sku.clone(), SkuSpec { initial: 2, buyer_limit: None })]));
+        let rules = PutSale::default().rules().map_err(|_| CheckError::SelfTest("no rules".into()))?;
+        let put = self.put_sale(&sale, &caller, None, &Expect::Absent, rules, stock).await?;
+        expect("put", put, Outcome::Created)?;
+        let adjust = Adjust { delta: 1, reason: reference()?, reference: None, if_granted: None };
+        expect("adjust", self.adjust(&sale, &caller, None, &sku, adjust).await?, Outcome::Adjusted)?;
+        let sold = expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
+        let extend = Extend { hold_seconds: 700 };
+        expect("extend", self.extend(&sale, sold, &caller, None, extend).await?, Outcome::Extended)?;
+        expect("confirm", self.confirm(&sale, sold, Confirm::default()).await?, Outcome::Confirmed)?;
+        let back = self.return_reservation(&sale, sold, &caller, None, Return::default()).await?;
+        expect("return", back, Outcome::Returned)?;
+        let freed = expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
+        expect("release", self.release(&sale, freed).await?, Outcome::Released)?;
+        let short = [ids::short(freed.0)];
+        self.expire(&sale, &short).await?;
+        self.archive(&sale, &short).await?;
+        let page = PageRequest { limit: 10, after: None };
+        let ended = self.reservations(&sale, ReservationFilter::Ended, &page).await?;
+        let ended = expect("list", ended, Outcome::Unchanged)?;
+        let level = expect("levels", self.level(&sale, &sku).await?, Outcome::Unchanged)?;
+        if ended.items.len() != 2 || (level.available, level.granted) != (3, 3) {
+            return Err(CheckError::SelfTest("the books do not balance".into()));
+        }
+        expect("switch", self.switch_sale(&sale, Switch::Close).await?, Outcome::Changed)?;
+        let closed = expect("read", self.sale(&sale).await?, Outcome::Unchanged)?;
+        expect("delete", self.delete_sale(&sale).await?, Outcome::Deleted)?;
+        match self.purge(&sale, &closed.generation).await? {
+            Purge::Done => Ok(()),
+            Purge::Going => Err(CheckError::SelfTest("purge left something".into())),
+        }
+    }
+}
+
+fn reference() -> Result<Reference, CheckError> {
+    "self-test".parse().map_err(|_| CheckError::SelfTest("no reference".into()))
+}
+
+fn one(sku: &Sku) -> Result<Reserve, CheckError> {
+    let lines = Quantity::new(1).and_then(|quantity| {
+        Lines::new(vec![crate::domain::quantity::Line { sku: sku.clone(), quantity }]).ok()
+    });
+    let lines = lines.ok_or_else(|| CheckError::SelfTest("no lines".into()))?;
+    Ok(Reserve { buyer: None, lines, hold_seconds: None, reference: None, metadata: None, replaces: None })
+}
+
+fn expect<T>(step: &str, decision: Decision<T>, outcome: Outcome) -> Result<T, CheckError> {
+    match decision {
+        Decision::Done(done, value) if done == outcome => Ok(value),
+        Decision::Done(done, _) => Err(CheckError::SelfTest(format!("{step} answered {}", done.as_str()))),
+        Decision::Refused(refusal) => Err(CheckError::SelfTest(format!("{step} was refused: {}", refusal.code()))),
+    }
+}

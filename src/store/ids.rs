@@ -1,0 +1,123 @@
+//! Ids that follow from the caller's key: a repeat finds its record without any further storage, and nobody can guess
+//! an id without the sale's secret.
+
+use crate::domain::{Caller, IdempotencyKey, OperationId, ReservationId};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// Characters of an id as it stands in keys: 16 bytes in base64url.
+pub const ID_CHARS: usize = 22;
+
+/// Makes the ids of one incarnation of a sale.
+#[derive(Clone)]
+pub struct IdMaker(Hmac<Sha256>);
+
+impl std::fmt::Debug for IdMaker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IdMaker(..)")
+    }
+}
+
+impl IdMaker {
+    /// `id_key` is the sale's secret.
+    pub fn new(id_key: &[u8]) -> Self {
+        let mac = Hmac::new_from_slice(id_key).unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
+        Self(mac)
+    }
+
+    /// UUIDv8 of HMAC-SHA256 over the purpose, the caller and the key, each with its length; random without a key.
+    fn make(&self, purpose: &str, caller: &Caller, key: Option<&IdempotencyKey>) -> Uuid {
+        let Some(key) = key else { return Uuid::new_v4() };
+        let mut mac = self.0.clone();
+        for part in [purpose, &caller.0, key.as_str()] {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        let digest = mac.finalize().into_bytes();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Uuid::new_v8(bytes)
+    }
+
+    /// Id of the reservation that this key makes.
+    pub fn reservation(&self, caller: &Caller, key: Option<&IdempotencyKey>) -> ReservationId {
+        ReservationId(self.make("reservation", caller, key))
+    }
+
+    /// Id of an operation: `target` is its verb and what it is done to.
+    pub fn operation(&self, target: &str, caller: &Caller, key: Option<&IdempotencyKey>) -> OperationId {
+        OperationId(self.make(target, caller, key))
+    }
+}
+
+/// The 22 characters that stand for an id in keys.
+pub fn short(id: Uuid) -> String {
+    URL_SAFE_NO_PAD.encode(id.as_bytes())
+}
+
+/// The id that 22 characters stand for.
+pub fn long(short: &str) -> Option<Uuid> {
+    let mut bytes = [0; 18];
+    let length = URL_SAFE_NO_PAD.decode_slice(short, &mut bytes).ok()?;
+    (length == 16).then(|| Uuid::from_slice(&bytes[..16]).ok()).flatten()
+}
+
+/// 66 bits of SHA-256 over the parsed request, in 11 characters: tells another body under the same key.
+pub fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut text = URL_SAFE_NO_PAD.encode(&hash.finalize()[..9]);
+    text.truncate(11);
+    text
+}
+
+/// The bucket of a buyer, 0..16: the first hex digit of SHA-256 of the name.
+pub fn bucket(buyer: &str) -> u8 {
+    Sha256::digest(buyer.as_bytes())[0] >> 4
+}
+
+/// A new generation: 16 hex digits. A new secret: 32.
+pub fn random_hex<const BYTES: usize>() -> String {
+    let mut bytes = [0u8; BYTES];
+    getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("the system gives no random bytes: {error}"));
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_id_for_each_caller_purpose_and_secret() {
+        let (one, other) = (IdMaker::new(b"secret"), IdMaker::new(b"other"));
+        let key: IdempotencyKey = "k".parse().unwrap();
+        let caller = Caller("shop".into());
+        let id = one.reservation(&caller, Some(&key));
+        assert_eq!(id, one.reservation(&caller, Some(&key)));
+        assert_eq!(id.0.get_version_num(), 8);
+        assert_ne!(id, other.reservation(&caller, Some(&key)));
+        assert_ne!(id, one.reservation(&Caller::default(), Some(&key)));
+        assert_ne!(id.0, one.operation("return x", &caller, Some(&key)).0);
+        assert_ne!(one.reservation(&caller, None), one.reservation(&caller, None));
+        // The border between caller and key counts.
+        let (ab, c) = (Caller("ab".into()), "c".parse().unwrap());
+        let (a, bc) = (Caller("a".into()), "bc".parse().unwrap());
+        assert_ne!(one.reservation(&ab, Some(&c)), one.reservation(&a, Some(&bc)));
+    }
+
+    #[test]
+    fn short_ids_are_22_characters_and_read_back() {
+        let id = Uuid::new_v4();
+        assert_eq!(short(id).len(), ID_CHARS);
+        assert_eq!(long(&short(id)), Some(id));
+        for bad in ["", "x", "!!!!!!!!!!!!!!!!!!!!!!", &"A".repeat(24)] {
+            assert_eq!(long(bad), None, "{bad:?}");
+        }
+    }
+}

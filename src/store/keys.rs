@@ -1,0 +1,94 @@
+//! Every key, built in this file alone; `lua/README.md` shows them in full. All keys of a sale carry the hash tag
+//! `{<sale>}`, so they share one slot, and follow from (sale, id) alone, so that nothing must be read to declare them.
+
+use crate::domain::SaleId;
+use std::fmt::Display;
+
+/// `st:sales`: zset of `<sale>:<generation>`, all of score 0.
+pub const SALES: &str = "st:sales";
+
+/// Buckets of buyers in a sale.
+pub const BUYER_BUCKETS: usize = 16;
+
+/// Keys of one sale, built once.
+#[derive(Debug)]
+pub struct SaleKeys {
+    /// `rules stock due pinned done orphans events buyers:<0..f>`: the first 23 KEYS of each reservation script.
+    pub fixed: Vec<String>,
+    /// Names of SKUs, for paging.
+    pub skus: String,
+    /// The ledger of supply.
+    pub adjustments: String,
+    prefix: String,
+}
+
+impl SaleKeys {
+    /// Keys of `sale`.
+    pub fn new(sale: impl Display) -> Self {
+        let prefix = format!("st:{{{sale}}}:");
+        let names = ["rules", "stock", "due", "pinned", "done", "orphans", "events"];
+        let mut fixed: Vec<String> = names.iter().map(|name| format!("{prefix}{name}")).collect();
+        fixed.extend((0..BUYER_BUCKETS).map(|bucket| format!("{prefix}buyers:{bucket:x}")));
+        Self { fixed, skus: format!("{prefix}skus"), adjustments: format!("{prefix}adjustments"), prefix }
+    }
+
+    /// Rules of the sale.
+    pub fn rules(&self) -> &str {
+        &self.fixed[0]
+    }
+    /// Levels of its SKUs.
+    pub fn stock(&self) -> &str {
+        &self.fixed[1]
+    }
+    /// Holds by deadline.
+    pub fn due(&self) -> &str {
+        &self.fixed[2]
+    }
+    /// Ended ones by the time until which they are kept.
+    pub fn done(&self) -> &str {
+        &self.fixed[4]
+    }
+    /// Ids whose record is missing or corrupt.
+    pub fn orphans(&self) -> &str {
+        &self.fixed[5]
+    }
+    /// The stream of events.
+    pub fn events(&self) -> &str {
+        &self.fixed[6]
+    }
+    /// Counts of the buyers of a bucket.
+    pub fn buyers(&self, bucket: u8) -> &str {
+        &self.fixed[7 + usize::from(bucket)]
+    }
+
+    /// The record of a reservation; `id` in its 22-character form.
+    pub fn record(&self, id: &str) -> String {
+        format!("{}r:{id}", self.prefix)
+    }
+
+    /// The answer of an operation; `id` in its 22-character form.
+    pub fn operation(&self, id: &str) -> String {
+        format!("{}op:{id}", self.prefix)
+    }
+}
+
+/// The entry of a sale in `st:sales`.
+pub fn sales_entry(sale: &SaleId, generation: &str) -> String {
+    format!("{sale}:{generation}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_sale_share_one_hash_tag() {
+        let keys = SaleKeys::new("drop-1");
+        assert_eq!(keys.fixed.len(), 23);
+        assert_eq!(keys.events(), "st:{drop-1}:events");
+        assert_eq!(keys.orphans(), "st:{drop-1}:orphans");
+        assert_eq!(keys.buyers(15), "st:{drop-1}:buyers:f");
+        assert_eq!(keys.record("x"), "st:{drop-1}:r:x");
+        assert_eq!(keys.operation("x"), "st:{drop-1}:op:x");
+    }
+}

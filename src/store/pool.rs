@@ -1,0 +1,133 @@
+//! Connections: a bb8 pool with a manager of our own, because bb8-redis 0.26 cannot see a broken connection, cannot
+//! set timeouts, and leaves TCP_NODELAY off. A connection that timed out or was cut is never used again.
+
+use super::error::StoreError;
+use super::scripts::Script;
+use bb8_redis::bb8;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, Value};
+use std::time::Duration;
+
+/// Where Redis is, and how long we wait for it.
+#[derive(Debug, Clone)]
+pub struct PoolConfig {
+    /// `redis://`, `rediss://` or `unix://`.
+    pub url: String,
+    /// Most connections of one pool (a process has one pool a worker thread).
+    pub size: u32,
+    /// An answer later than this is an unknown outcome.
+    pub response_timeout: Duration,
+    /// A call that gets no connection within this is not applied.
+    pub wait_timeout: Duration,
+}
+
+/// Makes connections and knows when one is broken.
+#[derive(Debug)]
+pub struct Manager {
+    client: redis::Client,
+    config: AsyncConnectionConfig,
+}
+
+/// A connection that remembers whether it can still be trusted.
+pub struct Connection {
+    inner: MultiplexedConnection,
+    broken: bool,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("broken", &self.broken).finish_non_exhaustive()
+    }
+}
+
+/// A bounded set of connections.
+pub type Pool = bb8::Pool<Manager>;
+
+impl bb8::ManageConnection for Manager {
+    type Connection = Connection;
+    type Error = RedisError;
+
+    async fn connect(&self) -> Result<Connection, RedisError> {
+        let inner = self.client.get_multiplexed_async_connection_with_config(&self.config).await?;
+        Ok(Connection { inner, broken: false })
+    }
+
+    async fn is_valid(&self, connection: &mut Connection) -> Result<(), RedisError> {
+        redis::cmd("PING").query_async(&mut connection.inner).await
+    }
+
+    fn has_broken(&self, connection: &mut Connection) -> bool {
+        connection.broken
+    }
+}
+
+/// A pool that connects when it is first used. Errors when the URL is not one.
+pub fn open(config: &PoolConfig) -> Result<Pool, RedisError> {
+    let info = config.url.as_str().into_connection_info()?;
+    let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+    let manager = Manager {
+        client: redis::Client::open(info.set_tcp_settings(tcp))?,
+        config: AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(config.wait_timeout))
+            .set_response_timeout(Some(config.response_timeout)),
+    };
+    Ok(bb8::Pool::builder()
+        .max_size(config.size)
+        .min_idle(Some(0))
+        .test_on_check_out(false) // has_broken() tells, without a round trip
+        .connection_timeout(config.wait_timeout)
+        .retry_connection(true)
+        .build_unchecked(manager))
+}
+
+/// A connection from the pool; not applied when none can be had in time.
+pub async fn get(pool: &Pool) -> Result<bb8::PooledConnection<'_, Manager>, StoreError> {
+    pool.get().await.map_err(|_| StoreError::unreachable())
+}
+
+impl Connection {
+    fn note(&mut self, error: &RedisError) {
+        let restarting = matches!(error.code(), Some("READONLY" | "LOADING" | "NOAUTH"));
+        self.broken |= error.is_unrecoverable_error() || error.is_timeout() || error.is_io_error() || restarting;
+    }
+
+    /// One command.
+    pub async fn query(&mut self, cmd: &Cmd) -> Result<Value, StoreError> {
+        let answer = self.inner.req_packed_command(cmd).await.and_then(Value::extract_error);
+        answer.map_err(|error| {
+            self.note(&error);
+            error.into()
+        })
+    }
+
+    /// One script.
+    pub async fn call(&mut self, script: &Script, cmd: &Cmd) -> Result<Value, StoreError> {
+        let mut answers = self.call_all(&[(script, cmd)]).await;
+        answers.pop().unwrap_or_else(|| Err(StoreError::Reply("no answer".into())))
+    }
+
+    /// Several scripts in one write; each has its own answer. NOSCRIPT proves that nothing ran, so the source is sent
+    /// then, once, on the same connection.
+    pub async fn call_all(&mut self, calls: &[(&Script, &Cmd)]) -> Vec<Result<Value, StoreError>> {
+        let sent = calls.iter().map(|(_, cmd)| {
+            let mut connection = self.inner.clone();
+            async move { connection.req_packed_command(cmd).await.and_then(Value::extract_error) }
+        });
+        let answers: Vec<RedisResult<Value>> = futures_util::future::join_all(sent).await;
+        let mut results = Vec::with_capacity(calls.len());
+        for (answer, (script, cmd)) in answers.into_iter().zip(calls) {
+            let answer = match answer {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    let call = script.with_source(cmd);
+                    self.inner.req_packed_command(&call).await.and_then(Value::extract_error)
+                }
+                answer => answer,
+            };
+            results.push(answer.map_err(|error| {
+                self.note(&error);
+                StoreError::from(error)
+            }));
+        }
+        results
+    }
+}

@@ -1,0 +1,54 @@
+//! What the sweeper asks of the store.
+
+use super::keys::SaleKeys;
+use super::{Store, StoreError, reply};
+use crate::domain::{SaleId, Timestamp};
+
+/// What is to be done in a sale.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The script's time.
+    pub now: Timestamp,
+    /// The sale is a tombstone.
+    pub is_deleted: bool,
+    /// There is no such sale.
+    pub is_unknown: bool,
+    /// When something will be due; none when nothing is held or kept.
+    pub next_at: Option<Timestamp>,
+    /// Holds.
+    pub holds_open: u64,
+    /// Holds past their deadline.
+    pub holds_overdue: u64,
+    /// Ids without a good record.
+    pub orphans: u64,
+    /// Overdue holds: 22-character ids.
+    pub overdue: Vec<String>,
+    /// Records whose retention is over.
+    pub ended: Vec<String>,
+}
+
+impl Store {
+    /// Asks what is due in a sale; at most `limit` ids of each kind.
+    pub async fn due(&self, sale: &SaleId, limit: usize) -> Result<Due, StoreError> {
+        let keys = SaleKeys::new(sale);
+        let script = &self.scripts().due;
+        let mut cmd = script.call(4);
+        cmd.arg(keys.rules()).arg(keys.due()).arg(keys.done()).arg(keys.orphans());
+        cmd.arg(self.offset_ms()).arg(limit);
+        let texts = self.call(script, &cmd).await?;
+        let [now, status, next, open, overdue_count, orphans, overdue, ended] = &texts[..] else {
+            return Err(StoreError::Reply("not what is due".into()));
+        };
+        Ok(Due {
+            now: reply::time(now)?,
+            is_deleted: status == "deleted",
+            is_unknown: status.is_empty(),
+            next_at: reply::optional(next, reply::time)?,
+            holds_open: reply::number(open)?,
+            holds_overdue: reply::number(overdue_count)?,
+            orphans: reply::number(orphans)?,
+            overdue: reply::ids_of(overdue),
+            ended: reply::ids_of(ended),
+        })
+    }
+}

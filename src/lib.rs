@@ -3,5 +3,5 @@
 //! `domain` names things, `store` decides (in Lua), `workers` expire, `http` translates, `app` wires.
 
 pub mod domain;
-pub mod store;
 pub mod embedded_redis;
+pub mod store;

@@ -29,11 +29,7 @@ pub(super) fn spawn(data_dir: &Path, options: &Options, lock: File) -> Result<Ch
     fs::write(&conf_path, conf).map_err(io_error(&conf_path))?;
     // What it says before it has read `logfile`, or while it crashes.
     let log_path = data_dir.join(LOG_FILE);
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&log_path)
-        .map_err(io_error(&log_path))?;
+    let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(io_error(&log_path))?;
     let log_too = log.try_clone().map_err(io_error(&log_path))?;
     let child = Command::new(&server)
         .arg(CONF_FILE)
@@ -45,12 +41,7 @@ pub(super) fn spawn(data_dir: &Path, options: &Options, lock: File) -> Result<Ch
         .process_group(0)
         .spawn()
         .map_err(io_error(&server))?;
-    info!(
-        "Started {} (pid {}) in {}",
-        server.display(),
-        child.id(),
-        data_dir.display()
-    );
+    info!("Started {} (pid {}) in {}", server.display(), child.id(), data_dir.display());
     Ok(child)
 }
 
@@ -62,10 +53,7 @@ pub(super) fn last_line(log: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    text.lines()
-        .map(str::trim)
-        .rfind(|line| !line.is_empty())
-        .map(str::to_owned)
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
 }
 
 /// The named server, or the first fit one in `PATH` and then in `.tools/bin` of the working folder and of the
@@ -79,17 +67,11 @@ pub fn find_server(named: Option<&Path>) -> Result<PathBuf, EngineError> {
         // It will be started from another folder; a bare name is still looked up in `PATH`. Links stay as
         // they are: Debian's `redis-server` is one, and acts by the name it is called by.
         let bare = path.components().count() == 1;
-        return if bare {
-            Ok(path.to_owned())
-        } else {
-            std::path::absolute(path).map_err(io_error(path))
-        };
+        return if bare { Ok(path.to_owned()) } else { std::path::absolute(path).map_err(io_error(path)) };
     }
     let path_var = std::env::var_os("PATH").unwrap_or_default();
     let program = std::env::current_exe().unwrap_or_default();
-    let roots = std::env::current_dir()
-        .into_iter()
-        .chain(program.ancestors().skip(1).map(Path::to_owned));
+    let roots = std::env::current_dir().into_iter().chain(program.ancestors().skip(1).map(Path::to_owned));
     let folders = std::env::split_paths(&path_var).chain(roots.map(|root| root.join(".tools/bin")));
     let candidates = folders
         .flat_map(|folder| ["redis-server", "valkey-server"].map(|name| folder.join(name)))
@@ -107,22 +89,16 @@ pub fn find_server(named: Option<&Path>) -> Result<PathBuf, EngineError> {
 
 /// Reads `Redis server v=7.0.15 sha=...` or `Valkey server v=9.1.2 sha=...`.
 fn check_version(path: &Path) -> Result<(), EngineError> {
-    let output = Command::new(path)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(io_error(path))?;
+    let output = Command::new(path).arg("--version").stdin(Stdio::null()).output().map_err(io_error(path))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
-    let major = version
-        .and_then(|version| version.split('.').next())
-        .and_then(|major| major.parse::<u32>().ok());
+    let major =
+        version.and_then(|version| version.split('.').next()).and_then(|major| major.parse::<u32>().ok());
     match (version, major) {
         (Some(_), Some(SERVER_MAJOR_MIN..)) => Ok(()),
-        (Some(version), Some(_)) => Err(EngineError::TooOld {
-            path: path.to_owned(),
-            version: version.to_owned(),
-        }),
+        (Some(version), Some(_)) => {
+            Err(EngineError::TooOld { path: path.to_owned(), version: version.to_owned() })
+        }
         _ => Err(EngineError::NotAServer(path.to_owned())),
     }
 }
@@ -133,13 +109,7 @@ pub(super) fn maxmemory_bytes() -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
         Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
     });
-    let container = fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|text| text.trim().parse().ok());
-    machine
-        .into_iter()
-        .chain(container)
-        .min()
-        .unwrap_or(MEMORY_BYTES_FALLBACK)
-        / 2
+    let container =
+        fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    machine.into_iter().chain(container).min().unwrap_or(MEMORY_BYTES_FALLBACK) / 2
 }

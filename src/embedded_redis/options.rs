@@ -70,18 +70,11 @@ impl Options {
             Some("everysec") => AppendFsync::EverySec,
             Some("no") => AppendFsync::No,
             Some(other) => {
-                return Err(EngineError::AppendFsync {
-                    value: other.to_owned(),
-                });
+                return Err(EngineError::AppendFsync { value: other.to_owned() });
             }
         };
-        let server = std::env::var_os("STOCKADE_REDIS_SERVER")
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from);
-        Ok(Self {
-            server,
-            appendfsync,
-            ..Self::default()
-        })
+        let server =
+            std::env::var_os("STOCKADE_REDIS_SERVER").filter(|path| !path.is_empty()).map(PathBuf::from);
+        Ok(Self { server, appendfsync, ..Self::default() })
     }
 }

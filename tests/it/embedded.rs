@@ -14,47 +14,28 @@ use crate::sandbox::Sandbox;
 
 /// For starts that are meant to fail.
 fn impatient() -> Options {
-    Options {
-        answer_within: Duration::from_millis(300),
-        ..Options::default()
-    }
+    Options { answer_within: Duration::from_millis(300), ..Options::default() }
 }
 
 async fn service(data_dir: &Path) -> EmbeddedRedis {
-    EmbeddedRedis::start_with(data_dir, Role::Service, Options::default())
-        .await
-        .expect("the service starts")
+    EmbeddedRedis::start_with(data_dir, Role::Service, Options::default()).await.expect("the service starts")
 }
 
 async fn tool(data_dir: &Path) -> EmbeddedRedis {
-    EmbeddedRedis::start_with(data_dir, Role::Tool, Options::default())
-        .await
-        .expect("the tool starts")
+    EmbeddedRedis::start_with(data_dir, Role::Tool, Options::default()).await.expect("the tool starts")
 }
 
 async fn connect(engine: &EmbeddedRedis) -> MultiplexedConnection {
     let client = redis::Client::open(engine.url()).unwrap();
-    client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("the engine answers")
+    client.get_multiplexed_async_connection().await.expect("the engine answers")
 }
 
 async fn set(engine: &EmbeddedRedis, key: &str, value: &str) {
-    let () = redis::cmd("SET")
-        .arg(key)
-        .arg(value)
-        .query_async(&mut connect(engine).await)
-        .await
-        .unwrap();
+    let () = redis::cmd("SET").arg(key).arg(value).query_async(&mut connect(engine).await).await.unwrap();
 }
 
 async fn get(engine: &EmbeddedRedis, key: &str) -> Option<String> {
-    redis::cmd("GET")
-        .arg(key)
-        .query_async(&mut connect(engine).await)
-        .await
-        .unwrap()
+    redis::cmd("GET").arg(key).query_async(&mut connect(engine).await).await.unwrap()
 }
 
 /// A program in the folder that pretends to be a server.
@@ -63,12 +44,7 @@ fn script(sandbox: &Sandbox, body: &str) -> PathBuf {
     // Not written by this process: a child of another test, caught between fork and exec, would still have the
     // file open for writing, and running it would fail with "text file busy".
     let write = r#"printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod 755 "$1""#;
-    let written = Command::new("sh")
-        .args(["-c", write, "sh"])
-        .arg(&path)
-        .arg(body)
-        .status()
-        .unwrap();
+    let written = Command::new("sh").args(["-c", write, "sh"]).arg(&path).arg(body).status().unwrap();
     assert!(written.success());
     path
 }
@@ -98,10 +74,7 @@ async fn a_second_service_on_one_folder_is_refused() {
     let sandbox = Sandbox::new();
     let first = service(sandbox.path()).await;
     let second = EmbeddedRedis::start_with(sandbox.path(), Role::Service, impatient()).await;
-    assert!(
-        matches!(second, Err(EngineError::ServiceRunning(_))),
-        "{second:?}"
-    );
+    assert!(matches!(second, Err(EngineError::ServiceRunning(_))), "{second:?}");
     set(&first, "key", "value").await;
     first.stop().await.unwrap();
 }
@@ -109,9 +82,7 @@ async fn a_second_service_on_one_folder_is_refused() {
 #[tokio::test]
 async fn a_path_too_long_for_a_socket_works() {
     let sandbox = Sandbox::new();
-    let data_dir = sandbox
-        .path()
-        .join("a folder with a long name, spaces & 100% Umlaute: äöü ".repeat(3));
+    let data_dir = sandbox.path().join("a folder with a long name, spaces & 100% Umlaute: äöü ".repeat(3));
     assert!(data_dir.as_os_str().len() > 107);
     let engine = service(&data_dir).await;
     set(&engine, "key", "value").await;
@@ -175,10 +146,7 @@ async fn an_engine_that_cannot_start_says_why() {
 #[tokio::test]
 async fn what_is_not_a_server_is_refused() {
     let sandbox = Sandbox::new();
-    let options = Options {
-        server: Some("/bin/echo".into()),
-        ..Options::default()
-    };
+    let options = Options { server: Some("/bin/echo".into()), ..Options::default() };
     let failed = EmbeddedRedis::start_with(sandbox.path(), Role::Service, options).await;
     assert!(matches!(failed, Err(EngineError::NotAServer(_))), "{failed:?}");
 }
@@ -186,14 +154,8 @@ async fn what_is_not_a_server_is_refused() {
 #[tokio::test]
 async fn an_old_server_is_refused() {
     let sandbox = Sandbox::new();
-    let script = script(
-        &sandbox,
-        "echo 'Redis server v=6.2.14 sha=00000000:0 malloc=jemalloc bits=64'",
-    );
-    let options = Options {
-        server: Some(script),
-        ..Options::default()
-    };
+    let script = script(&sandbox, "echo 'Redis server v=6.2.14 sha=00000000:0 malloc=jemalloc bits=64'");
+    let options = Options { server: Some(script), ..Options::default() };
     let failed = EmbeddedRedis::start_with(sandbox.path(), Role::Service, options).await;
     let failure = failed.expect_err("scripts need Redis 7");
     assert!(failure.to_string().contains("6.2.14"), "{failure}");

@@ -43,12 +43,7 @@ impl RedisServer {
     }
 
     pub fn with(options: ServerOptions) -> Self {
-        let mut server = Self {
-            sandbox: Sandbox::new(),
-            options,
-            port: 0,
-            child: None,
-        };
+        let mut server = Self { sandbox: Sandbox::new(), options, port: 0, child: None };
         server.launch();
         server
     }
@@ -60,11 +55,7 @@ impl RedisServer {
         SHARED.get_or_init(|| {
             // Nothing here is lost in a crash on purpose, so it need not wait for the disk.
             let args = ["--appendfsync", "no"].map(String::from).to_vec();
-            Self::with(ServerOptions {
-                cluster: true,
-                args,
-                ..ServerOptions::default()
-            })
+            Self::with(ServerOptions { cluster: true, args, ..ServerOptions::default() })
         })
     }
 
@@ -81,10 +72,7 @@ impl RedisServer {
 
     pub async fn connection(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).unwrap();
-        client
-            .get_multiplexed_async_connection()
-            .await
-            .expect("the server answers")
+        client.get_multiplexed_async_connection().await.expect("the server answers")
     }
 
     pub fn pid(&self) -> u32 {
@@ -133,32 +121,15 @@ impl RedisServer {
     fn spawn(&self) -> Child {
         let program = self.options.program.clone().unwrap_or_else(installed_program);
         let mut command = Command::new(&program);
-        command.args([
-            "--unixsocket",
-            SOCKET_FILE,
-            "--port",
-            &self.port.to_string(),
-            "--bind",
-            "127.0.0.1",
-        ]);
+        command.args(["--unixsocket", SOCKET_FILE, "--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--appendonly", "yes", "--appendfsync", "always", "--save", ""]);
         command.args(["--logfile", "redis.log", "--enable-debug-command", "yes"]);
         if self.options.cluster {
-            command.args([
-                "--cluster-enabled",
-                "yes",
-                "--cluster-port",
-                &free_port().to_string(),
-            ]);
+            command.args(["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()]);
         }
         command.args(&self.options.args).current_dir(self.sandbox.path());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command
-            .spawn()
-            .unwrap_or_else(|failed| panic!("{}: {failed}", program.display()))
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap_or_else(|failed| panic!("{}: {failed}", program.display()))
     }
 
     /// True once it answers, false if it has ended.
@@ -175,11 +146,7 @@ impl RedisServer {
                 return ended;
             }
             if !assigned {
-                let all = redis::cmd("CLUSTER")
-                    .arg("ADDSLOTSRANGE")
-                    .arg(0)
-                    .arg(16383)
-                    .query(&mut connection);
+                let all = redis::cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16383).query(&mut connection);
                 // After a restart it has them already.
                 let () = all.unwrap_or_default();
                 assigned = true;
@@ -204,11 +171,7 @@ fn cluster_is_ok(connection: &mut redis::Connection) -> bool {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The server that the embedded engine would be.
@@ -223,28 +186,16 @@ pub fn valkey_program() -> PathBuf {
 }
 
 async fn set(server: &RedisServer, key: &str, value: &str) {
-    let () = redis::cmd("SET")
-        .arg(key)
-        .arg(value)
-        .query_async(&mut server.connection().await)
-        .await
-        .unwrap();
+    let () = redis::cmd("SET").arg(key).arg(value).query_async(&mut server.connection().await).await.unwrap();
 }
 
 async fn get(server: &RedisServer, key: &str) -> Option<String> {
-    redis::cmd("GET")
-        .arg(key)
-        .query_async(&mut server.connection().await)
-        .await
-        .unwrap()
+    redis::cmd("GET").arg(key).query_async(&mut server.connection().await).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_killed_server_restarts_with_what_it_had_answered() {
-    let mut server = RedisServer::with(ServerOptions {
-        tcp: true,
-        ..ServerOptions::default()
-    });
+    let mut server = RedisServer::with(ServerOptions { tcp: true, ..ServerOptions::default() });
     set(&server, "key", "value").await;
     let url = server.tcp_url();
     server.kill();
@@ -268,28 +219,17 @@ async fn a_frozen_server_answers_once_it_is_thawed() {
 async fn the_shared_server_refuses_a_script_that_leaves_its_slot() {
     let mut connection = RedisServer::shared().connection().await;
     let script = "#!lua\nreturn redis.call('SET', '{elsewhere}', 1)";
-    let refusal = redis::cmd("EVAL")
-        .arg(script)
-        .arg(1)
-        .arg("{here}")
-        .query_async::<()>(&mut connection)
-        .await;
+    let refusal =
+        redis::cmd("EVAL").arg(script).arg(1).arg("{here}").query_async::<()>(&mut connection).await;
     let refusal = refusal.unwrap_err().to_string();
     assert!(refusal.contains("same slot"), "{refusal}");
 }
 
 #[tokio::test]
 async fn valkey_serves_too() {
-    let valkey = ServerOptions {
-        program: Some(valkey_program()),
-        ..ServerOptions::default()
-    };
+    let valkey = ServerOptions { program: Some(valkey_program()), ..ServerOptions::default() };
     let server = RedisServer::with(valkey);
     let mut connection = server.connection().await;
-    let info: String = redis::cmd("INFO")
-        .arg("server")
-        .query_async(&mut connection)
-        .await
-        .unwrap();
+    let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await.unwrap();
     assert!(info.contains("valkey_version:"), "{info}");
 }

@@ -33,10 +33,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     pub fn new() -> Self {
-        let dir = tempfile::Builder::new()
-            .prefix("stockade-test-")
-            .tempdir()
-            .expect("a temporary folder");
+        let dir = tempfile::Builder::new().prefix("stockade-test-").tempdir().expect("a temporary folder");
         let watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(dir.path())
@@ -80,28 +77,19 @@ fn pids_below(folder: &Path) -> Vec<u32> {
     let in_folder =
         |process: &PathBuf| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
     let folders = processes.map(|entry| entry.path()).filter(in_folder);
-    folders
-        .filter_map(|process| process.file_name()?.to_str()?.parse().ok())
-        .collect()
+    folders.filter_map(|process| process.file_name()?.to_str()?.parse().ok()).collect()
 }
 
 /// Sends a signal, named as in `kill -NAME`. A process that is gone already is none of our business.
 pub fn signal(name: &str, pid: u32) {
-    let _ = Command::new("kill")
-        .arg(format!("-{name}"))
-        .arg(pid.to_string())
-        .stderr(Stdio::null())
-        .status();
+    let _ = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).stderr(Stdio::null()).status();
 }
 
 /// Waits until `condition` holds; fails the test, saying `what`, if it does not come true.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let since = Instant::now();
     while !condition().await {
-        assert!(
-            since.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain until {what}"
-        );
+        assert!(since.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain until {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -110,10 +98,7 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 pub fn eventually_blocking(what: &str, mut condition: impl FnMut() -> bool) {
     let since = Instant::now();
     while !condition() {
-        assert!(
-            since.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain until {what}"
-        );
+        assert!(since.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

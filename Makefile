@@ -1,0 +1,32 @@
+# Stockade. `make run` and `make test` work on a fresh Debian with Rust, Python 3 and Node: what else is needed is
+# installed by scripts/setup.sh.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench clean
+
+help: ## This list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
+
+# A release build: it takes longer to build once, but the first thing people do is to measure it.
+run: ## Build and start the service (options: STOCKADE_* variables, see `stockade --help`)
+	@scripts/setup.sh run
+	cargo run --release --locked
+
+test: ## All tests, on real servers
+	@scripts/setup.sh test
+	cargo test --locked
+
+check: ## Format, lints, documentation
+	@scripts/setup.sh check
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	luacheck --quiet lua
+	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --document-private-items
+
+bench: ## Measure on this machine
+	@scripts/setup.sh bench
+	python3 bench/run.py
+
+clean: ## Remove what was built (data folders stay)
+	cargo clean
+	rm -rf .tools

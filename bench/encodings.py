@@ -15,7 +15,6 @@ not depend on the clock is prepared by the caller. Variants alternate; the table
 import argparse
 import base64
 import hashlib
-import os
 import statistics
 import tempfile
 import time
@@ -147,6 +146,7 @@ def measure(name, args, seed):
 
 def run(redis, name, args, seed):
     prefix = f"st:{{{SALE}}}:"
+    redis.call("CONFIG", "SET", "hash-max-listpack-entries", args.listpack_entries)
     redis.call("HSET", prefix + "rules", "generation", "gen", "status", "active", "opens_at_ms", 0, "closes_at_ms", 0,
                "hold_ms", 600000, "hold_ms_max", 3600000, "buyer_limit", 4)
     redis.call("HSET", prefix + "stock", "hot:a", 10**8, "hot:h", 0, ":a", 10**8, ":h", 0)
@@ -181,8 +181,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="runs of each encoding, alternating")
     parser.add_argument("--appendfsync", default="always", choices=["always", "everysec", "no"])
     parser.add_argument("--server", default="redis-server", help="another binary, such as valkey-server")
+    parser.add_argument("--listpack-entries", type=int, default=512, help="hash-max-listpack-entries (%(default)s, Redis 7's own)")
     args = parser.parse_args()
-    os.environ.setdefault("PYTHONHASHSEED", "0")
     results = {name: [] for name in WRITE}
     for round_ in range(args.rounds):
         for name in WRITE:

@@ -1,7 +1,7 @@
 -- wrk: reserve one unit of the hot SKU, with a buyer and an Idempotency-Key that no other request has.
 -- SALE, SKU and RUN come from the environment; RUN makes the keys and buyers of this run its own.
--- Everything that can be is built once: a request costs three joins and one format. There is no `response` function, since one
--- would make wrk parse every answer.
+-- Everything that can be is built once: a request costs three joins and one format. There is no `response` function,
+-- since one would make wrk hand every answer to Lua.
 local sale, sku, run = os.getenv('SALE') or 'bench', os.getenv('SKU') or 'hot', os.getenv('RUN') or 'r'
 local threads = 0
 

@@ -12,9 +12,11 @@ ARGV[2]  buyer
 ARGV[3]  sku
 ARGV[4]  quantity
 ARGV[5]  fingerprint
-Returns  {"held", created_ms, expires_ms, until_ms} | {"replayed", record} | {"reused"} | {"buyer_limit"} | {"sold_out", available}
+Returns  {"held", created_ms, expires_ms, until_ms} | {"replayed", record} | {"reused"} | {"sale_not_open"}
+         | {"buyer_limit"} | {"sold_out", available}
 Writes   after the last check. Cost O(log holds). ]]
-local rules_key, stock_key, buyers_key, due_key, events_key, record_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local rules_key, stock_key, buyers_key = KEYS[1], KEYS[2], KEYS[3]
+local due_key, events_key, record_key = KEYS[4], KEYS[5], KEYS[6]
 local id, buyer, sku, quantity, fingerprint = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 local time = redis.call('TIME')

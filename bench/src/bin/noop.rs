@@ -1,11 +1,12 @@
 //! The no-op: what actix-web alone makes of the same request and an answer of the same size.
 //!
-//! It reads the whole body into memory and throws it away (no JSON is parsed), then answers with one fixed status, one fixed
-//! body and the headers that the service sends, all taken from one real answer of the service. Content-Length and Date come
-//! from actix-web, as they do in the service. Nothing else happens: no routing beyond one resource, no logging, no metrics.
+//! It reads the whole body into memory and throws it away (no JSON is parsed), then answers with
+//! one fixed status, one fixed body and the headers that the service sends, all taken from one
+//! real answer of the service. Content-Length and Date come from actix-web, as they do in the
+//! service. Nothing else happens: no routing beyond one resource, no logging, no metrics.
 //!
-//! Environment: `LISTEN`, `STATUS` (201), `ANSWER_FILE` (the body) or `ANSWER_BYTES` (600), `HEADERS_FILE` (a `Name: value`
-//! a line), `WORKERS`.
+//! Environment: `LISTEN`, `STATUS` (201), `ANSWER_FILE` (the body) or `ANSWER_BYTES` (600),
+//! `HEADERS_FILE` (a `Name: value` a line), `WORKERS`.
 
 use std::fs;
 

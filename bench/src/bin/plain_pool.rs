@@ -1,10 +1,13 @@
-//! The obvious service: actix-web, a bb8 pool of `RedisConnectionManager` as it comes, and one EVALSHA a request.
+//! The obvious service: actix-web, a bb8 pool of `RedisConnectionManager` as it comes, and one
+//! EVALSHA a request.
 //!
-//! It does the same work as a reservation in Stockade (id and fingerprint by keyed hash, stock, buyer limit, record, deadline,
-//! event; see `single_reserve.lua`) and answers with the same JSON. What it lacks is group commit.
+//! It does the same work as a reservation in Stockade (id and fingerprint by keyed hash, stock,
+//! buyer limit, record, deadline, event; see `single_reserve.lua`) and answers with the same JSON.
+//! What it lacks is group commit.
 //!
-//! Environment: `LISTEN`, `REDIS_URL`, `WORKERS`; `POOL_SIZE` and `POOL_TEST` (`true`, `false`) change two of bb8's defaults (10
-//! connections, each tested by a PING at check-out), for the row of the tuned pool.
+//! Environment: `LISTEN`, `REDIS_URL`, `WORKERS`; `POOL_SIZE` and `POOL_TEST` (`true`, `false`)
+//! change two of bb8's defaults (10 connections, each tested by a PING at check-out), for the row
+//! of the tuned pool.
 
 use actix_web::web::{Data, Json, Path};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};

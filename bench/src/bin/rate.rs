@@ -1,12 +1,14 @@
-//! Load at a constant rate: request n is due at start + n / rate, whatever became of the ones before it.
+//! Load at a constant rate: request n is due at start + n / rate, whatever became of the ones
+//! before it.
 //!
-//! A latency counts from the moment the request was *due*, so a stall is charged to every request that it delayed (a generator
-//! that waits for answers would charge it to one). Requests that find no free connection wait for one, and that wait counts too.
-//! Each request is a reservation with a buyer and an Idempotency-Key of its own.
+//! A latency counts from the moment the request was *due*, so a stall is charged to every request
+//! that it delayed (a generator that waits for answers would charge it to one). Requests that find
+//! no free connection wait for one, and that wait counts too. Each request is a reservation with a
+//! buyer and an Idempotency-Key of its own.
 //!
-//! Environment: `ADDRESS` (127.0.0.1:8080), `REQUEST_PATH`, `SKU` (hot), `RATE` (a second), `SECONDS`, `WARMUP_SECONDS`,
-//! `CONNECTIONS` (256), `RUN` (a word that makes keys and buyers of this run unique). Prints one line of JSON. Exit 1 if a
-//! request got no answer.
+//! Environment: `ADDRESS` (127.0.0.1:8080), `REQUEST_PATH`, `SKU` (hot), `RATE` (a second),
+//! `SECONDS`, `WARMUP_SECONDS`, `CONNECTIONS` (256), `RUN` (a word that makes keys and buyers of
+//! this run unique). Prints one line of JSON. Exit 1 if a request got no answer.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -88,7 +90,8 @@ impl Plan {
     }
 }
 
-/// Hand out each request when it is due. A thread of its own, since the timers of tokio are a millisecond wide.
+/// Hand out each request when it is due. On a thread of its own, since the timers of tokio are a
+/// millisecond wide.
 fn tick(plan: &Plan, due: &UnboundedSender<Due>) {
     let start = Instant::now();
     for number in 0..plan.total() {

@@ -25,7 +25,8 @@ check: ## Format, lints, documentation
 
 bench: ## Measure on this machine
 	@scripts/setup.sh bench
-	python3 bench/run.py
+	cargo build --release --locked --workspace
+	python3 bench/run.py $(BENCH)
 
 clean: ## Remove what was built (data folders stay)
 	cargo clean

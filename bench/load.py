@@ -1,0 +1,152 @@
+"""The load: wrk as fast as it goes, redis-benchmark without HTTP, and a constant rate."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import time
+
+from sides import RELEASE, Failed
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONNECTIONS = 256
+# __rand_int__ is a number below this one, new at each place where it stands.
+RANDOM_IDS = 2_000_000_000
+
+
+def cpu_seconds(pid):
+    """User and system time of a process so far."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Cpu:
+    """CPU seconds of the named processes, and of the load generator, while a block runs."""
+
+    def __init__(self, **pids):
+        self.pids = pids
+
+    def __enter__(self):
+        self.before = {name: cpu_seconds(pid) for name, pid in self.pids.items()}
+        self.children = self._children()
+        return self
+
+    def __exit__(self, *_):
+        self.seconds = {name: cpu_seconds(pid) - self.before[name] for name, pid in self.pids.items()}
+        self.seconds["load"] = self._children() - self.children
+
+    @staticmethod
+    def _children():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+
+def milliseconds(text):
+    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
+    return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[unit]
+
+
+def wrk(side, sale, run, seconds, threads, pids):
+    """One run of wrk. Counts come from its own summary; socket errors make the run void."""
+    env = {**os.environ, "SALE": sale, "SKU": "hot", "RUN": run}
+    command = ["wrk", "-t", str(threads), "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--timeout", "10s", "--latency",
+               "-s", os.path.join(HERE, "reserve.lua"), f"http://127.0.0.1:{side.port}/"]
+    with Cpu(**pids) as cpu:
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+    out = done.stdout
+    if done.returncode != 0:
+        raise Failed(f"wrk failed: {out}{done.stderr}")
+    requests, took, unit = re.search(r"(\d+) requests in ([\d.]+)(s|m)", out).groups()
+    errors = re.search(r"Socket errors: (.*)", out)
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
+    result = {
+        "requests": int(requests), "seconds": float(took) * (60 if unit == "m" else 1),
+        "refused": int(refused.group(1)) if refused else 0,
+        "p50_ms": milliseconds(re.search(r"50%\s+(\S+)", out).group(1)),
+        "p99_ms": milliseconds(re.search(r"99%\s+(\S+)", out).group(1)),
+        "cpu_seconds": cpu.seconds,
+    }
+    if errors:
+        raise Failed(f"{side.name}: wrk saw socket errors: {errors.group(1)}")
+    result["per_second"] = result["requests"] / result["seconds"]
+    return result
+
+
+def wrk_accepted(side, sale, run, seconds, threads, pids):
+    """Every answer must be a success, and the stock must have moved by as many units.
+
+    When wrk ends it drops what is under way (at most one request a connection): those may be held without being counted.
+    """
+    before = side.held(sale) if hasattr(side, "held") else None
+    result = wrk(side, sale, run, seconds, threads, pids)
+    if result["refused"]:
+        raise Failed(f"{side.name}: {result['refused']} of {result['requests']} answers were not 2xx")
+    if before is not None:
+        time.sleep(0.5)
+        result["held"] = side.held(sale) - before
+        result["uncounted"] = result["held"] - result["requests"]
+        if not 0 <= result["uncounted"] <= CONNECTIONS:
+            raise Failed(f"{side.name}: {result['requests']} answers, but {result['held']} units held")
+    return result
+
+
+def wrk_sold_out(side, sale, run, seconds, threads, pids):
+    """Every answer must be a refusal, and the stock must not have moved."""
+    before = side.level(sale)
+    body = side.reserve(sale, f"{run}-probe", status=409)[1]
+    if json.loads(body)["code"] != "sold_out":
+        raise Failed(f"{side.name}: refused for another reason: {body!r}")
+    result = wrk(side, sale, run, seconds, threads, pids)
+    if result["refused"] != result["requests"]:
+        raise Failed(f"{side.name}: {result['requests'] - result['refused']} sold-out answers were 2xx")
+    after = side.level(sale)
+    if any(before[name] != after[name] for name in ("available", "held", "sold", "granted")):
+        raise Failed(f"{side.name}: refusals moved the stock: {before} -> {after}")
+    return result
+
+
+def redis_benchmark(redis, sale, requests):
+    """The single-request script without HTTP, 50 clients. EVALSHA, so that Redis is not charged for the script's text."""
+    with open(os.path.join(HERE, "single_reserve.lua")) as script:
+        sha = redis.client.call("SCRIPT", "LOAD", script.read())
+    keys = [f"st:{{{sale}}}:{name}" for name in ("rules", "stock", "buyers:0", "due", "events", "r:__rand_int__")]
+    arguments = ["__rand_int__0123456789", "b-__rand_int__", "hot", "1", "fingerprint"]
+    before = int(redis.client.call("HGET", f"st:{{{sale}}}:stock", "hot:h"))
+    command = ["redis-benchmark", "-s", redis.path, "-c", "50", "-n", str(requests), "-r", str(RANDOM_IDS), "--csv",
+               "EVALSHA", sha, str(len(keys)), *keys, *arguments]
+    with Cpu(redis=redis.pid) as cpu:
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0 or "rror" in done.stdout:
+        raise Failed(f"redis-benchmark failed: {done.stdout}{done.stderr}")
+    # "command","requests a second","average ms",...: the command has quotes and commas in it, so count from the end.
+    per_second = float(re.findall(r'"([\d.]+)"', done.stdout.strip().splitlines()[-1])[-7])
+    held = int(redis.client.call("HGET", f"st:{{{sale}}}:stock", "hot:h")) - before
+    # Two random ids are the same now and then: a replay, which is not a failure.
+    if held < requests * 0.999:
+        raise Failed(f"redis-benchmark: {requests} calls held only {held} units")
+    return {"requests": requests, "held": held, "per_second": per_second, "cpu_seconds": cpu.seconds}
+
+
+def constant_rate(side, sale, run, rate, seconds, warmup_seconds=2, expected=("201",), watch=None):
+    """Latency at a constant rate, from when each request was due. `watch` is called again and again meanwhile."""
+    before = side.held(sale) if hasattr(side, "held") else None
+    env = {**os.environ, "ADDRESS": f"127.0.0.1:{side.port}", "REQUEST_PATH": f"/v1/sales/{sale}/reservations",
+           "RATE": str(rate), "SECONDS": str(seconds), "WARMUP_SECONDS": str(warmup_seconds), "RUN": run,
+           "CONNECTIONS": str(CONNECTIONS)}
+    generator = subprocess.Popen([os.path.join(RELEASE, "rate")], env=env, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while watch and generator.poll() is None:
+        watch()
+    out, complaints = generator.communicate()
+    if generator.returncode != 0:
+        raise Failed(f"{side.name}: {out}{complaints}")
+    result = json.loads(out)
+    if set(result["statuses"]) - set(expected):
+        raise Failed(f"{side.name}: unexpected answers at a constant rate: {result['statuses']}")
+    if before is not None and expected == ("201",):
+        grown = side.held(sale) - before
+        if grown != result["answered"]:
+            raise Failed(f"{side.name}: {result['answered']} answers, but {grown} units held")
+    return result

@@ -1,0 +1,235 @@
+//! Load at a constant rate: request n is due at start + n / rate, whatever became of the ones
+//! before it.
+//!
+//! A latency counts from the moment the request was *due*, so a stall is charged to every request
+//! that it delayed (a generator that waits for answers would charge it to one). Requests that find
+//! no free connection wait for one, and that wait counts too. Each request is a reservation with a
+//! buyer and an Idempotency-Key of its own.
+//!
+//! Environment: `ADDRESS` (127.0.0.1:8080), `REQUEST_PATH`, `SKU` (hot), `RATE` (a second),
+//! `SECONDS`, `WARMUP_SECONDS`, `CONNECTIONS` (256), `RUN` (a word that makes keys and buyers of
+//! this run unique). Prints one line of JSON. Exit 1 if a request got no answer.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use stockade_bench::{Histogram, setting};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+
+/// How long answers may be outstanding after the last request was due.
+const GRACE: Duration = Duration::from_secs(10);
+
+struct Due {
+    number: u64,
+    at: Instant,
+    counts: bool,
+}
+
+#[derive(Default)]
+struct Results {
+    latency: Histogram,
+    statuses: BTreeMap<u16, u64>,
+    answered: u64,
+    failed: u64,
+    last_failure: Option<String>,
+}
+
+#[derive(Clone)]
+struct Plan {
+    address: String,
+    path: String,
+    sku: String,
+    run: String,
+    rate: f64,
+    seconds: f64,
+    warmup_seconds: f64,
+    connections: usize,
+}
+
+impl Plan {
+    fn from_env() -> Self {
+        Self {
+            address: setting("ADDRESS", "127.0.0.1:8080".to_owned()),
+            path: setting("REQUEST_PATH", "/v1/sales/bench/reservations".to_owned()),
+            sku: setting("SKU", "hot".to_owned()),
+            run: setting("RUN", "r".to_owned()),
+            rate: setting("RATE", 1000.0),
+            seconds: setting("SECONDS", 10.0),
+            warmup_seconds: setting("WARMUP_SECONDS", 2.0),
+            connections: setting("CONNECTIONS", 256),
+        }
+    }
+
+    fn request(&self, number: u64) -> String {
+        let Self {
+            address,
+            path,
+            sku,
+            run,
+            ..
+        } = self;
+        let body =
+            format!(r#"{{"buyer":"b-{run}-{number}","lines":[{{"sku":"{sku}","quantity":1}}]}}"#);
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+             Idempotency-Key: k-{run}-{number}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    }
+
+    fn total(&self) -> u64 {
+        (self.rate * (self.seconds + self.warmup_seconds)) as u64
+    }
+}
+
+/// Hand out each request when it is due. On a thread of its own, since the timers of tokio are a
+/// millisecond wide.
+fn tick(plan: &Plan, due: &UnboundedSender<Due>) {
+    let start = Instant::now();
+    for number in 0..plan.total() {
+        let after = number as f64 / plan.rate;
+        let at = start + Duration::from_secs_f64(after);
+        if let Some(early) = at.checked_duration_since(Instant::now()) {
+            std::thread::sleep(early);
+        }
+        let counts = after >= plan.warmup_seconds;
+        if due.send(Due { number, at, counts }).is_err() {
+            return;
+        }
+    }
+}
+
+/// Send one request, read one answer, return its status.
+async fn exchange(
+    stream: &mut TcpStream,
+    request: &[u8],
+    buffer: &mut Vec<u8>,
+) -> anyhow::Result<u16> {
+    stream.write_all(request).await?;
+    buffer.clear();
+    loop {
+        if stream.read_buf(buffer).await? == 0 {
+            bail!("connection closed before the answer was complete");
+        }
+        let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
+            continue;
+        };
+        let head = std::str::from_utf8(&buffer[..end]).context("head is not text")?;
+        let length: usize = head
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+            .context("answer without content-length")?
+            .1
+            .trim()
+            .parse()?;
+        let status = head.get(9..12).context("no status line")?.parse()?;
+        if buffer.len() >= end + 4 + length {
+            return Ok(status);
+        }
+    }
+}
+
+async fn connection(
+    plan: Rc<Plan>,
+    queue: Rc<Mutex<UnboundedReceiver<Due>>>,
+    results: Rc<RefCell<Results>>,
+) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(&plan.address).await?;
+    stream.set_nodelay(true)?;
+    let mut buffer = Vec::with_capacity(4096);
+    loop {
+        // In a statement of its own: the lock must be free while the request is under way.
+        let next = queue.lock().await.recv().await;
+        let Some(due) = next else { return Ok(()) };
+        let request = plan.request(due.number);
+        let outcome = exchange(&mut stream, request.as_bytes(), &mut buffer).await;
+        let latency_us = due.at.elapsed().as_micros() as u64;
+        let failed = outcome.is_err();
+        {
+            let mut results = results.borrow_mut();
+            match outcome {
+                Ok(status) => {
+                    results.answered += 1;
+                    *results.statuses.entry(status).or_default() += 1;
+                    if due.counts {
+                        results.latency.record(latency_us);
+                    }
+                }
+                Err(error) => {
+                    results.failed += 1;
+                    results.last_failure = Some(error.to_string());
+                }
+            }
+        }
+        if failed {
+            stream = TcpStream::connect(&plan.address).await?;
+        }
+    }
+}
+
+async fn run(plan: Rc<Plan>) -> anyhow::Result<Rc<RefCell<Results>>> {
+    let (sender, receiver) = unbounded_channel();
+    let queue = Rc::new(Mutex::new(receiver));
+    let results = Rc::new(RefCell::new(Results::default()));
+    let mut connections = Vec::new();
+    for _ in 0..plan.connections {
+        let task = connection(plan.clone(), queue.clone(), results.clone());
+        connections.push(tokio::task::spawn_local(task));
+    }
+    let ticking = Plan::clone(&plan);
+    let ticker = std::thread::spawn(move || tick(&ticking, &sender));
+    let deadline = Duration::from_secs_f64(plan.seconds + plan.warmup_seconds) + GRACE;
+    let all = async {
+        for task in connections {
+            task.await??;
+        }
+        anyhow::Ok(())
+    };
+    // Late answers are counted as missing by the caller: it compares with what was due.
+    if let Ok(ended) = tokio::time::timeout(deadline, all).await {
+        ended?;
+        ticker
+            .join()
+            .map_err(|_| anyhow::anyhow!("the ticker panicked"))?;
+    }
+    Ok(results)
+}
+
+fn main() -> anyhow::Result<()> {
+    let plan = Rc::new(Plan::from_env());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let results = LocalSet::new().block_on(&runtime, run(plan.clone()))?;
+    let results = results.borrow();
+    let latency = &results.latency;
+    let missing = plan.total() - results.answered;
+    let line = json!({
+        "rate": plan.rate,
+        "due": plan.total(),
+        "answered": results.answered,
+        "missing": missing,
+        "failure": results.last_failure,
+        "statuses": results.statuses,
+        "counted": latency.len(),
+        "p50_us": latency.quantile_us(0.5),
+        "p90_us": latency.quantile_us(0.9),
+        "p99_us": latency.quantile_us(0.99),
+        "p999_us": latency.quantile_us(0.999),
+        "max_us": latency.max_us(),
+    });
+    println!("{line}");
+    if missing > 0 {
+        bail!("{missing} requests got no answer");
+    }
+    Ok(())
+}

@@ -5,3 +5,5 @@
 mod embedded;
 mod redis_server;
 mod sandbox;
+mod self_test;
+mod support;

@@ -5,4 +5,5 @@
 pub mod domain;
 pub mod metrics;
 pub mod store;
+pub mod workers;
 pub mod embedded_redis;

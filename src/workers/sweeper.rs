@@ -1,0 +1,142 @@
+//! Gives the units of overdue holds back, forgets what is old, and removes deleted sales.
+//!
+//! Any number of processes may sweep: each step is a script that decides anew. Nothing correct depends on it: a take
+//! that falls short expires overdue holds itself, and a settle verb that meets one does.
+
+use crate::domain::{PageRequest, SaleId};
+use crate::metrics::Metrics;
+use crate::store::sales::Purge;
+use crate::store::{Store, StoreError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::{debug, warn};
+
+/// Ids of one kind that a step handles.
+const STEP_IDS_MAX: usize = 100;
+/// Steps of one sale in a round, so that a large one cannot keep the others waiting.
+const STEPS_MAX: usize = 50;
+/// Sales asked at the same time.
+const SALES_AT_ONCE: usize = 8;
+/// Sales of one page of the registry.
+const PAGE_SALES: usize = 200;
+/// The longest pause between two rounds: a hold that another process made a moment ago may be due by then.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The shortest.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// A round takes at most a twentieth of the time.
+const PAUSE_ROUNDS: u32 = 20;
+
+/// What one round saw and did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Holds that were expired.
+    pub expired: usize,
+    /// Records that were forgotten.
+    pub archived: usize,
+    /// Deleted sales that were removed.
+    pub purged: usize,
+    /// Holds that are open.
+    pub holds_open: u64,
+    /// Of these, past their deadline.
+    pub holds_overdue: u64,
+    /// Ids without a good record.
+    pub orphans: u64,
+    /// Milliseconds until something is due, if anything is known to be.
+    pub next_in_ms: Option<u64>,
+}
+
+impl Round {
+    fn add(&mut self, other: Round) {
+        self.expired += other.expired;
+        self.archived += other.archived;
+        self.purged += other.purged;
+        self.holds_open += other.holds_open;
+        self.holds_overdue += other.holds_overdue;
+        self.orphans += other.orphans;
+        self.next_in_ms = match (self.next_in_ms, other.next_in_ms) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// Sweeps until it is dropped.
+pub async fn run(store: Store, metrics: Arc<Metrics>) {
+    loop {
+        let begun = Instant::now();
+        let pause = match round(&store).await {
+            Ok(done) => {
+                metrics.redis_up(true);
+                metrics.holds_open(done.holds_open);
+                metrics.holds_overdue(done.holds_overdue);
+                metrics.orphans(done.orphans);
+                if done.expired + done.archived + done.purged > 0 {
+                    let Round { expired, archived, purged, .. } = done;
+                    debug!(expired, archived, purged, "Swept: {expired} holds expired");
+                }
+                done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
+            }
+            Err(error) => {
+                metrics.redis_up(false);
+                warn!(%error, "The sweeper could not finish its round: {error}");
+                PAUSE_MAX
+            }
+        };
+        tokio::time::sleep(pause.max(begun.elapsed() * PAUSE_ROUNDS)).await;
+    }
+}
+
+/// One round over all sales.
+pub async fn round(store: &Store) -> Result<Round, StoreError> {
+    let mut sum = Round::default();
+    let mut page = PageRequest { limit: PAGE_SALES, after: None };
+    loop {
+        let (entries, next) = store.sale_entries(&page).await?;
+        for some in entries.chunks(SALES_AT_ONCE) {
+            let sweeps = some.iter().map(|(sale, generation)| sweep(store, sale, generation));
+            for swept in futures_util::future::join_all(sweeps).await {
+                match swept {
+                    Ok(swept) => sum.add(swept),
+                    // One bad sale must not stop the others.
+                    Err(error @ StoreError::Corrupt(_)) => warn!(%error, "A sale could not be swept: {error}"),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        match next {
+            Some(_) => page.after = next,
+            None => return Ok(sum),
+        }
+    }
+}
+
+/// Does what is due in one sale.
+async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, StoreError> {
+    let mut round = Round::default();
+    for _ in 0..STEPS_MAX {
+        let due = store.due(sale, STEP_IDS_MAX).await?;
+        if due.is_unknown {
+            store.unregister(sale, generation).await?;
+            return Ok(round);
+        }
+        if due.is_deleted {
+            if store.purge(sale, generation).await? == Purge::Done {
+                round.purged += 1;
+                return Ok(round);
+            }
+            continue;
+        }
+        if due.overdue.is_empty() && due.ended.is_empty() {
+            round.holds_open = due.holds_open;
+            round.holds_overdue = due.holds_overdue;
+            round.orphans = due.orphans;
+            let wait = |at: crate::domain::Timestamp| u64::try_from(at.as_ms() - due.now.as_ms()).unwrap_or(0);
+            round.next_in_ms = due.next_at.map(wait);
+            return Ok(round);
+        }
+        round.expired += store.expire(sale, &due.overdue).await?;
+        round.archived += store.archive(sale, &due.ended).await?;
+    }
+    round.next_in_ms = Some(0); // there is more to do
+    Ok(round)
+}

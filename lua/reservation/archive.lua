@@ -17,17 +17,17 @@ end
 local fit = read_records(1, #KEYS)
 check_types(true)
 
-local orphans, done_remove, gone, archived = {}, {}, {}, {}
+local orphans, done_remove, is_done, gone, archived = {}, {}, {}, {}, {}
 local function archive(key)
   local id = sub(key, -22)
   local keep_until = redis.call('ZSCORE', done_key, id)
-  if done_remove[id] or not keep_until or tonumber(keep_until) > now then
+  if is_done[id] or not keep_until or tonumber(keep_until) > now then
     return 'not_due'
   end
   local record = get_record(key)
-  done_remove[id] = true
+  is_done[id], done_remove[#done_remove + 1] = true, id
   if not record or record[STATUS] == 'held' then
-    orphans[id] = format('%d', now)
+    orphans[#orphans + 1], orphans[#orphans + 2] = format('%d', now), id
     return 'orphaned'
   end
   for n = 1, record[STATUS] == 'confirmed' and #record.skus or 0 do
@@ -50,8 +50,8 @@ for sku, sold in pairs(archived) do
   fields[#fields + 1], fields[#fields + 2] = sku .. ':r', format('%d', levels[sku].r + 1)
 end
 call_chunked('HSET', stock_key, fields)
-write_zset(done_key, {}, done_remove)
-write_zset(orphans_key, orphans, {})
+call_chunked('ZREM', done_key, done_remove)
+call_chunked('ZADD', orphans_key, orphans)
 if #gone > 0 then
   redis.call('DEL', unpack(gone))
 end

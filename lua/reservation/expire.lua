@@ -24,15 +24,16 @@ local function expire_one(key)
   if not record then
     local id = sub(key, -22)
     if redis.call('ZSCORE', due_key, id) then
-      due_remove[id], orphans[id] = true, format('%d', now)
+      due_remove[#due_remove + 1] = id
+      orphans[#orphans + 1], orphans[#orphans + 2] = format('%d', now), id
     end
     return 'orphaned'
   elseif is_overdue(record) then
     return expire(record)
   elseif record[STATUS] == 'held' then
-    due_add[record.id] = record[EXPIRES_AT]
+    due_add[#due_add + 1], due_add[#due_add + 2] = record[EXPIRES_AT], record.id
   else
-    due_remove[record.id] = true
+    due_remove[#due_remove + 1] = record.id
   end
   return 'not_due'
 end
@@ -42,5 +43,5 @@ for at = RECORDS_AT, #KEYS do
   answers[#answers + 1] = at < RECORDS_AT + fit and expire_one(KEYS[at]) or 'deferred'
 end
 local done = close_book(answers)
-write_zset(orphans_key, orphans, {})
+call_chunked('ZADD', orphans_key, orphans)
 return done

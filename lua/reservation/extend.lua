@@ -40,7 +40,7 @@ local function extend(record, hold_ms, operation)
     return 'hold_too_long\n' .. record[UNTIL]
   end
   record.expires_at, record[EXPIRES_AT], record[EXTEND_OP] = expires_at, format('%d', expires_at), operation
-  due_add[record.id] = record[EXPIRES_AT]
+  due_add[#due_add + 1], due_add[#due_add + 2] = record[EXPIRES_AT], record.id
   put_record(record)
   events[#events + 1] = line('extended', 'held', record)
   return events[#events]

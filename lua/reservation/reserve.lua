@@ -10,9 +10,8 @@ ARGV[3]      sku_count              distinct SKUs of the call
 ARGV[4]      buyer_count            distinct buyers of the call
 ARGV[5..]    skus                   their names
 then         buyers                 bucket (0..15) and buyer of each
-then         requests               hold_ms ('' = the sale's), buyer (index, 0 = none), replaces ('' or the old id),
-                                    tail (the record from its fingerprint on), line count, then SKU (index) and
-                                    quantity of each line
+then         requests               hold_ms ('' = the sale's), buyer, replaces ('' or the old id), tail (the record
+                                    from its fingerprint on), line count, then SKU and quantity of each line
 Returns      {"ok", now, retry_at, overdue ids, answer...} | {"unknown_sale"} | {"stale_generation"}
              retry_at and overdue are filled when a request fell short: the earliest deadline, and up to 100 ids
 Answers      held | replayed, each with previous status, id and record | idempotency_key_reused
@@ -30,16 +29,21 @@ if word then
   return { word }
 end
 
+-- Numbers of requests are few and alike: each text is read once.
+local number = setmetatable({}, { __index = function(known, text)
+  known[text] = tonumber(text)
+  return known[text]
+end })
+
 local skus, known = {}, {}
 for n = 1, sku_count do
   skus[n] = ARGV[4 + n]
   known[skus[n]] = true
 end
-local buyers_at = 4 + sku_count -- ARGV[buyers_at + 2n - 1] is the n-th buyer's bucket
-local requests_at = buyers_at + 2 * buyer_count + 1
+local requests_at = 5 + sku_count + 2 * buyer_count
 local wanted = {}
-for n = 1, 2 * buyer_count, 2 do
-  wanted[n], wanted[n + 1] = tonumber(ARGV[buyers_at + n]), ARGV[buyers_at + n + 1]
+for n = 5 + sku_count, requests_at - 1, 2 do
+  wanted[#wanted + 1], wanted[#wanted + 2] = number[ARGV[n]], ARGV[n + 1]
 end
 
 -- One EXISTS says that no record of the call is there yet, which is so for nearly every batch.
@@ -81,8 +85,8 @@ local now_text = format('%d', now)
 
 local function find_record(key)
   if records[key] == nil then
-    if new_records[key] then
-      records[key] = { parsed = parse_record(key, new_records[key]) }
+    if new_at[key] then
+      records[key] = { parsed = parse_record(key, new_records[new_at[key]]) }
     elseif fresh then
       return false
     end
@@ -138,7 +142,7 @@ local function swap_old(old, sign)
   end
   for n in string.gmatch(entry and limited or '', '%d+') do
     n = tonumber(n)
-    entry.skus[old.skus[n]] = entry.skus[old.skus[n]] - old.quantity[n] * sign
+    count_sku(entry, old.skus[n], -old.quantity[n] * sign)
   end
 end
 
@@ -168,7 +172,9 @@ local function refusal_of(cart, quantities, entry)
   return refusal
 end
 
-local function reserve(key, old_key, hold_ms, buyer_index, tail, cart, quantities)
+local heads = {} -- deadlines of a hold, as texts, by how long it lasts
+
+local function reserve(key, old_key, hold_ms, buyer, tail, cart, quantities)
   local record = find_record(key)
   if record then
     return repeated(record, tail)
@@ -178,19 +184,15 @@ local function reserve(key, old_key, hold_ms, buyer_index, tail, cart, quantitie
   if window_refusal then
     return window_refusal
   end
-  local hold = hold_ms ~= '' and tonumber(hold_ms) or rules.hold_ms
+  local hold = hold_ms ~= '' and number[hold_ms] or rules.hold_ms
   if hold > rules.hold_ms_max then
     return format('hold_too_long\n%d', now + rules.hold_ms_max)
   end
-  local entry
-  if buyer_index > 0 then
-    local at = buyers_at + 2 * buyer_index
-    entry = buyers[ARGV[at - 1] .. ARGV[at]]
-  end
+  local entry = buyers[buyer]
   local expires_at, extendable_until, replaces = now + hold, now + rules.hold_ms_max, ''
   local old, refusal
   if old_key then
-    old, refusal = meet_replaced(old_key, entry and entry.buyer or '')
+    old, refusal = meet_replaced(old_key, buyer)
     if refusal then
       return refusal
     end
@@ -212,22 +214,30 @@ local function reserve(key, old_key, hold_ms, buyer_index, tail, cart, quantitie
   end
   local id = sub(key, -22)
   if old then
-    if buyer_of(old) then
-      dirty_buyers[buyer_of(old)] = true
+    if entry then
+      dirty_buyers[entry] = true
     end
     old[COUNTED], old[REPLACED_BY] = sub(old[COUNTED], 1, 1), id
-    due_add[old.id], due_remove[old.id] = nil, true
+    due_remove[#due_remove + 1] = old.id
     enter_status(old, 'released', 'released', 'held')
   end
   for n = 1, #cart do
     move(levels, cart[n], -quantities[n], quantities[n], 0, 0)
   end
   local counted = count_take(entry, cart, quantities, true)
-  local expires_text = format('%d', expires_at)
-  local fields = 'held\n' .. expires_text .. '\n' .. now_text .. '\n\n' .. format('%d', extendable_until) .. '\n' .. counted
-    .. '\n' .. replaces .. '\n\n\n\n\n\n' .. tail
-  new_records[key], records[key] = fields, nil
-  due_add[id] = expires_text
+  -- A crowd's holds last alike: the deadlines are written once.
+  local times = not old and heads[hold]
+  if not times then
+    times = { format('%d', expires_at), format('\n%s\n\n%d\n', now_text, extendable_until) }
+    if not old then
+      heads[hold] = times
+    end
+  end
+  local fields = 'held\n' .. times[1] .. times[2] .. counted .. '\n' .. replaces .. '\n\n\n\n\n\n' .. tail
+  local place = #new_records
+  new_records[place + 1], new_records[place + 2], new_at[key], records[key] = key, fields, place + 2, nil
+  place = #due_add
+  due_add[place + 1], due_add[place + 2] = times[1], id
   local text = 'held\n\n' .. id .. '\n' .. fields
   events[#events + 1] = text
   return text
@@ -235,16 +245,17 @@ end
 
 local answers = {}
 local at, key_at = requests_at, RECORDS_AT
+local cart, quantities = {}, {}
 while at <= #ARGV do
-  local replaces, lines = ARGV[at + 2], tonumber(ARGV[at + 4])
-  local cart, quantities = {}, {}
+  local replaces, lines = ARGV[at + 2], number[ARGV[at + 4]]
   for n = 1, lines do
-    cart[n] = ARGV[4 + tonumber(ARGV[at + 3 + 2 * n])]
-    quantities[n] = tonumber(ARGV[at + 4 + 2 * n])
+    cart[n], quantities[n] = skus[number[ARGV[at + 3 + 2 * n]]], number[ARGV[at + 4 + 2 * n]]
+  end
+  for n = #cart, lines + 1, -1 do
+    cart[n], quantities[n] = nil, nil
   end
   local old_key = replaces ~= '' and KEYS[key_at + 1] or nil
-  answers[#answers + 1] =
-    reserve(KEYS[key_at], old_key, ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 3], cart, quantities)
+  answers[#answers + 1] = reserve(KEYS[key_at], old_key, ARGV[at], ARGV[at + 1], ARGV[at + 3], cart, quantities)
   at, key_at = at + 5 + 2 * lines, key_at + (old_key and 2 or 1)
 end
 return close_book(answers, fell_short)

@@ -18,8 +18,10 @@ local STATUSES = { held = true, confirmed = true, released = true, expired = tru
 local rules, now
 local levels, buyers, records = {}, {}, {} -- by SKU; by bucket and buyer; by key
 local events = {}
-local due_add, due_remove, done_add = {}, {}, {}
-local dirty_records, new_records, dirty_buyers = {}, {}, {} -- new ones are texts by key, not parsed
+local due_add, due_remove, done_add = {}, {}, {} -- score and id in turn; ids; score and id in turn
+local dirty_records, dirty_buyers = {}, {}
+local new_records, new_at = {}, {} -- key and text in turn; where in that list the text of a key is
+local HEX = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f' }
 
 -- Rules of the sale into `rules`; a word instead when there is no such sale or incarnation.
 local function open_book()
@@ -121,42 +123,55 @@ end
 
 -- Buyers. An entry is `holds|units|sku=n,...`; kept only where a limit counts, and removed at zero.
 local function parse_buyer(bucket, buyer, text)
-  local entry = { bucket = bucket, buyer = buyer, holds = 0, units = 0, skus = {} }
+  local entry = { bucket = bucket, buyer = buyer, holds = 0, units = 0, skus = false }
   if text then
     local holds, units, skus = match(text, '^(%d+)|(%d+)|([%w._=,-]*)$')
     if not holds then
       corrupt('buyers')
     end
     entry.holds, entry.units = tonumber(holds), tonumber(units)
-    for sku, count in string.gmatch(skus, '([^=,]+)=(%d+)') do
-      entry.skus[sku] = tonumber(count)
+    if skus ~= '' then
+      entry.skus = {}
+      for sku, count in string.gmatch(skus, '([^=,]+)=(%d+)') do
+        entry.skus[sku] = tonumber(count)
+      end
     end
   end
   return entry
 end
 
--- Reads the entries of `wanted`, a list of bucket (0..15) and buyer in turn.
+-- Units of a SKU that count for its limit.
+local function counted_of(entry, sku)
+  return entry.skus and entry.skus[sku] or 0
+end
+
+local function count_sku(entry, sku, units)
+  entry.skus = entry.skus or {}
+  entry.skus[sku] = (entry.skus[sku] or 0) + units
+end
+
+-- Reads the entries of `wanted`, a list of bucket (0..15) and buyer in turn, into `buyers` by name.
 local function read_buyers(wanted)
   local by_bucket = {}
   for n = 1, #wanted, 2 do
     local bucket = wanted[n]
-    by_bucket[bucket] = by_bucket[bucket] or {}
     local names = by_bucket[bucket]
+    if not names then
+      names = {}
+      by_bucket[bucket] = names
+    end
     names[#names + 1] = wanted[n + 1]
   end
   for bucket, names in pairs(by_bucket) do
     local texts = read('buyers', 'HMGET', KEYS[BUYERS_AT + bucket], unpack(names))
     for n = 1, #names do
-      buyers[bucket .. names[n]] = parse_buyer(bucket, names[n], texts[n])
+      buyers[names[n]] = parse_buyer(bucket, names[n], texts[n])
     end
   end
 end
 
 local function buyer_of(record)
-  if record[COUNTED] ~= '' then
-    local bucket = tonumber(sub(record[COUNTED], 1, 1), 16)
-    return buyers[bucket .. record[BUYER]]
-  end
+  return buyers[record[BUYER]]
 end
 
 -- Counts where there are limits now, and answers the buyer's bucket and what was counted, for the record:
@@ -165,25 +180,26 @@ local function count_take(entry, record_skus, units, is_hold)
   if not entry then
     return '' -- no buyer
   end
-  local flags, total, limited = '', 0, {}
-  for n = 1, #record_skus do
-    local sku = record_skus[n]
-    total = total + units[n]
-    if levels[sku].l and units[n] > 0 then
-      entry.skus[sku] = (entry.skus[sku] or 0) + units[n]
-      limited[#limited + 1] = n
-    end
-  end
+  local counted, is_dirty, separator = HEX[entry.bucket], false, ''
   if is_hold and rules.buyer_holds_max then
-    entry.holds, flags = entry.holds + 1, 'H'
+    entry.holds, counted, is_dirty = entry.holds + 1, counted .. 'H', true
   end
   if rules.buyer_limit then
-    entry.units, flags = entry.units + total, flags .. 'U'
+    for n = 1, #record_skus do
+      entry.units = entry.units + units[n]
+    end
+    counted, is_dirty = counted .. 'U', true
   end
-  if flags ~= '' or #limited > 0 then
+  for n = 1, #record_skus do
+    if levels[record_skus[n]].l and units[n] > 0 then
+      count_sku(entry, record_skus[n], units[n])
+      counted, separator, is_dirty = counted .. separator .. format('%d', n), ',', true
+    end
+  end
+  if is_dirty then
     dirty_buyers[entry] = true
   end
-  return format('%x', entry.bucket) .. flags .. concat(limited, ',')
+  return counted
 end
 
 -- Takes `units` by line off what was counted; `ends_hold` takes the hold off, too.
@@ -205,8 +221,7 @@ local function uncount(record, units, ends_hold)
   end
   for n in string.gmatch(limited, '%d+') do
     n = tonumber(n)
-    local sku = record.skus[n]
-    entry.skus[sku] = (entry.skus[sku] or 0) - (units[n] or 0)
+    count_sku(entry, record.skus[n], -(units[n] or 0))
   end
   record[COUNTED] = bucket .. flags .. limited
   dirty_buyers[entry] = true
@@ -230,10 +245,9 @@ local function read_records(step, last)
           known[sku], skus[#skus + 1] = true, sku
         end
       end
-      local bucket = record[COUNTED] ~= '' and tonumber(sub(record[COUNTED], 1, 1), 16)
-      if bucket and not known['\n' .. bucket .. record[BUYER]] then
-        known['\n' .. bucket .. record[BUYER]] = true
-        wanted[#wanted + 1], wanted[#wanted + 2] = bucket, record[BUYER]
+      if record[COUNTED] ~= '' and not buyers[record[BUYER]] then
+        buyers[record[BUYER]] = true -- wanted; read below
+        wanted[#wanted + 1], wanted[#wanted + 2] = tonumber(sub(record[COUNTED], 1, 1), 16), record[BUYER]
       end
     end
   end
@@ -262,7 +276,7 @@ local function enter_status(record, status, word, previous)
     record[STATUS] = status
     record[ENDED_AT] = status == 'expired' and record[EXPIRES_AT] or format('%d', now)
   end
-  done_add[record.id] = format('%d', now + retention)
+  done_add[#done_add + 1], done_add[#done_add + 2] = format('%d', now + retention), record.id
   put_record(record)
   events[#events + 1] = line(word, previous, record)
   return events[#events]
@@ -281,7 +295,7 @@ local function end_hold(record, status, kept)
   else
     record[COUNTED] = sub(record[COUNTED], 1, 1)
   end
-  due_add[record.id], due_remove[record.id] = nil, true
+  due_remove[#due_remove + 1] = record.id
   return enter_status(record, status, status, 'held')
 end
 
@@ -319,32 +333,37 @@ local function asked(record, text, all)
   return units
 end
 
--- The units that limits and stock do not let the record take: sku=requested,available,held;... or a limit.
+-- The lines that fall short, as sku=requested,available,held;...
 local function shortfalls_of(record_skus, units)
-  local short = {}
+  local short = ''
   for n = 1, #record_skus do
     local level = levels[record_skus[n]]
     if level.a < units[n] then
-      short[#short + 1] = format('%s=%d,%d,%d', record_skus[n], units[n], level.a, level.h)
+      short = short .. (short == '' and '' or ';')
+        .. format('%s=%d,%d,%d', record_skus[n], units[n], level.a, level.h)
     end
   end
-  return concat(short, ';')
+  return short
 end
 
 -- The limit that a cart of `entry` would exceed, as `buyer_limit LF sku LF limit LF counted LF requested`, or nil.
 local function limit_of(entry, record_skus, units)
-  local total = 0
-  for n = 1, #record_skus do
-    total = total + units[n]
+  if rules.buyer_limit then
+    local total = 0
+    for n = 1, #record_skus do
+      total = total + units[n]
+    end
+    if entry.units + total > rules.buyer_limit then
+      return format('buyer_limit\n\n%d\n%d\n%d', rules.buyer_limit, entry.units, total)
+    end
   end
-  if rules.buyer_limit and entry.units + total > rules.buyer_limit then
-    return format('buyer_limit\n\n%d\n%d\n%d', rules.buyer_limit, entry.units, total)
-  end
   for n = 1, #record_skus do
-    local sku = record_skus[n]
-    local limit, counted = levels[sku].l, entry.skus[sku] or 0
-    if limit and counted + units[n] > limit then
-      return format('buyer_limit\n%s\n%d\n%d\n%d', sku, limit, counted, units[n])
+    local limit = levels[record_skus[n]].l
+    if limit then
+      local counted = counted_of(entry, record_skus[n])
+      if counted + units[n] > limit then
+        return format('buyer_limit\n%s\n%d\n%d\n%d', record_skus[n], limit, counted, units[n])
+      end
     end
   end
 end
@@ -364,44 +383,47 @@ local function answers_head(fell_short)
   return head
 end
 
--- Adds and removes members of a zset.
-local function write_zset(key, add, remove)
-  local values, gone = {}, {}
-  for id, score in pairs(add) do
-    values[#values + 1], values[#values + 2] = score, id
+-- What an entry of a buyer looks like: most are alike, so texts are kept. '' when nothing is left of it.
+local buyer_texts = {}
+local function buyer_text(entry)
+  local holds, units, skus = entry.holds, entry.units, ''
+  if holds < 0 or units < 0 then
+    corrupt('buyers')
   end
-  for id in pairs(remove) do
-    gone[#gone + 1] = id
-  end
-  call_chunked('ZADD', key, values)
-  call_chunked('ZREM', key, gone)
-end
-
--- All the texts that phase 2 sends; the first half of writing, in which nothing is written yet.
-local function prepare_buyers()
-  local set, gone = {}, {}
-  for entry in pairs(dirty_buyers) do
-    local skus = {}
+  if entry.skus then
+    local list = {}
     for sku, count in pairs(entry.skus) do
       if count < 0 then
         corrupt('buyers')
       elseif count > 0 then
-        skus[#skus + 1] = sku .. '=' .. format('%d', count)
+        list[#list + 1] = sku .. '=' .. format('%d', count)
       end
     end
-    if entry.holds < 0 or entry.units < 0 then
-      corrupt('buyers')
+    table.sort(list)
+    skus = concat(list, ',')
+  end
+  local same = holds * 16777216 + units
+  local text = buyer_texts[same]
+  if not text then
+    text = format('%d|%d|', holds, units)
+    buyer_texts[same] = text
+  end
+  return (holds > 0 or units > 0 or skus ~= '') and text .. skus or ''
+end
+
+-- What to set and what to remove, by bucket.
+local function changed_buyers()
+  local set, gone = {}, {}
+  for entry in pairs(dirty_buyers) do
+    local text, bucket = buyer_text(entry), entry.bucket
+    local values = (text == '' and gone or set)[bucket]
+    if not values then
+      values = {};
+      (text == '' and gone or set)[bucket] = values
     end
-    local bucket = entry.bucket
-    if entry.holds == 0 and entry.units == 0 and #skus == 0 then
-      gone[bucket] = gone[bucket] or {}
-      gone[bucket][#gone[bucket] + 1] = entry.buyer
-    else
-      table.sort(skus)
-      set[bucket] = set[bucket] or {}
-      local values = set[bucket]
-      values[#values + 1] = entry.buyer
-      values[#values + 1] = format('%d|%d|%s', entry.holds, entry.units, concat(skus, ','))
+    values[#values + 1] = entry.buyer
+    if text ~= '' then
+      values[#values + 1] = text
     end
   end
   return set, gone
@@ -410,20 +432,17 @@ end
 -- Phase 2: only writes, and none of them can fail; what could is done in the first lines.
 local function write_book()
   local changed = changed_levels(levels, events)
-  local buyers_set, buyers_gone = prepare_buyers()
-  local texts = {}
+  local buyers_set, buyers_gone = changed_buyers()
   for key, record in pairs(dirty_records) do
-    new_records[key] = concat(record, '\n')
+    new_records[#new_records + 1], new_records[#new_records + 2] = key, concat(record, '\n')
   end
-  for key, text in pairs(new_records) do
-    texts[#texts + 1], texts[#texts + 2] = key, text
-  end
-  for first = 1, #texts, 3000 do
-    redis.call('MSET', unpack(texts, first, math.min(first + 2999, #texts)))
+  for first = 1, #new_records, 3000 do
+    redis.call('MSET', unpack(new_records, first, math.min(first + 2999, #new_records)))
   end
   call_chunked('HSET', stock_key, changed)
-  write_zset(due_key, due_add, due_remove)
-  write_zset(done_key, done_add, {})
+  call_chunked('ZADD', due_key, due_add)
+  call_chunked('ZREM', due_key, due_remove)
+  call_chunked('ZADD', done_key, done_add)
   for bucket, values in pairs(buyers_set) do
     call_chunked('HSET', KEYS[BUYERS_AT + bucket], values)
   end

@@ -1,7 +1,7 @@
 -- Reading in phase 1: of the right type, of the right form, or the call is an error and nothing is written.
 
-local format, find, sub, match, concat, floor =
-  string.format, string.find, string.sub, string.match, table.concat, math.floor
+local format, find, sub, match, concat, floor, tonumber =
+  string.format, string.find, string.sub, string.match, table.concat, math.floor, tonumber
 
 -- `what` is a word of ours, never text of a user.
 local function corrupt(what)

@@ -447,7 +447,7 @@ impl Committer {
                 Some(hold_ms) => cmd.arg(hold_ms),
                 None => cmd.arg(""),
             };
-            cmd.arg(buyer.as_ref().map_or(0, |(_, buyer)| buyers.place(buyer)));
+            cmd.arg(buyer.as_ref().map_or("", |(_, buyer)| buyer));
             cmd.arg(replaces.as_deref().unwrap_or_default()).arg(tail).arg(lines.count());
             for (sku, units) in lines.iter() {
                 cmd.arg(skus.place(sku.as_str())).arg(units);

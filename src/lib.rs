@@ -3,4 +3,9 @@
 //! `domain` names things, `store` decides (in Lua), `workers` expire, `http` translates, `app` wires.
 
 pub mod domain;
+pub mod metrics;
 pub mod store;
+pub mod http;
+pub mod config;
+pub mod telemetry;
+pub mod app;

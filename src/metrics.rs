@@ -1,0 +1,246 @@
+//! What the service tells Prometheus.
+//!
+//! One `Metrics` a process, with a recorder of its own, so that tests can have several. Every handle is made at the
+//! start: an event then costs one atomic addition, and every counter exists at 0 before it is first needed. The one
+//! exception is a status of HTTP that a route rarely has: its counter appears with its first answer.
+
+pub mod catalogue;
+mod requests;
+
+pub use requests::HttpMetrics;
+
+use catalogue::{Kind, METRICS, OTHER};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
+use metrics_exporter_prometheus::{BuildError, PrometheusHandle, PrometheusRecorder};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const ORIGIN: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
+/// Counters and gauges of this process, and the store's, as a worker last saw them.
+pub struct Metrics {
+    recorder: Arc<PrometheusRecorder>,
+    handle: PrometheusHandle,
+    reservations: HashMap<(&'static str, &'static str), Counter>,
+    units: HashMap<&'static str, Counter>,
+    expiry_lag: Histogram,
+    batch_size: Histogram,
+    queue_depth: Gauge,
+    commit_duration: HashMap<&'static str, Histogram>,
+    connections: HashMap<&'static str, Gauge>,
+    pool_wait: Histogram,
+    redis_errors: HashMap<&'static str, Counter>,
+    holds_open: Gauge,
+    holds_overdue: Gauge,
+    redis_up: Gauge,
+    orphans: Gauge,
+}
+
+fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
+    Key::from_parts(name, labels.iter().map(|(name, value)| Label::new(*name, *value)).collect::<Vec<_>>())
+}
+
+impl Metrics {
+    /// Describes and registers everything.
+    pub fn new() -> Result<Self, BuildError> {
+        let recorder = catalogue::builder()?.build_recorder();
+        for metric in METRICS {
+            match metric.kind {
+                Kind::Counter => recorder.describe_counter(metric.name.into(), None, metric.help.into()),
+                Kind::Gauge => recorder.describe_gauge(metric.name.into(), None, metric.help.into()),
+                Kind::Histogram(_) => {
+                    recorder.describe_histogram(metric.name.into(), None, metric.help.into())
+                }
+            }
+        }
+        let counter = |name, labels: &[_]| recorder.register_counter(&key(name, labels), &ORIGIN);
+        let gauge = |name, labels: &[_]| recorder.register_gauge(&key(name, labels), &ORIGIN);
+        let histogram = |name, labels: &[_]| recorder.register_histogram(&key(name, labels), &ORIGIN);
+        let counters = |name, label, values: &[&'static str]| {
+            values.iter().map(|value| (*value, counter(name, &[(label, *value)]))).collect()
+        };
+        gauge(catalogue::BUILD_INFO, &[("version", env!("CARGO_PKG_VERSION"))]).set(1.0);
+        Ok(Self {
+            handle: recorder.handle(),
+            reservations: catalogue::reservation_labels()
+                .map(|(verb, outcome)| {
+                    (
+                        (verb, outcome),
+                        counter(catalogue::RESERVATIONS, &[("verb", verb), ("outcome", outcome)]),
+                    )
+                })
+                .collect(),
+            units: counters(catalogue::RESERVATION_UNITS, "transition", catalogue::TRANSITIONS),
+            expiry_lag: histogram(catalogue::EXPIRY_LAG, &[]),
+            batch_size: histogram(catalogue::BATCH_SIZE, &[]),
+            queue_depth: gauge(catalogue::QUEUE_DEPTH, &[]),
+            commit_duration: catalogue::SCRIPTS
+                .iter()
+                .map(|script| (*script, histogram(catalogue::COMMIT_DURATION, &[("script", script)])))
+                .collect(),
+            connections: catalogue::CONNECTION_STATES
+                .iter()
+                .map(|state| (*state, gauge(catalogue::POOL_CONNECTIONS, &[("state", state)])))
+                .collect(),
+            pool_wait: histogram(catalogue::POOL_WAIT, &[]),
+            redis_errors: counters(catalogue::REDIS_ERRORS, "kind", catalogue::REDIS_ERROR_KINDS),
+            holds_open: gauge(catalogue::HOLDS_OPEN, &[]),
+            holds_overdue: gauge(catalogue::HOLDS_OVERDUE, &[]),
+            redis_up: gauge(catalogue::REDIS_UP, &[]),
+            orphans: gauge(catalogue::ORPHANS, &[]),
+            recorder: Arc::new(recorder),
+        })
+    }
+
+    /// `count` reservations were answered `outcome` to `verb`.
+    pub fn reservations(&self, verb: &'static str, outcome: &'static str, count: u64) {
+        let known = self.reservations.get(&(verb, outcome)).or_else(|| self.reservations.get(&(verb, OTHER)));
+        if let Some(counter) = known {
+            counter.increment(count);
+        }
+    }
+
+    /// One reservation was answered `outcome` to `verb`.
+    pub fn reservation(&self, verb: &'static str, outcome: &'static str) {
+        self.reservations(verb, outcome, 1);
+    }
+
+    /// Units were `held`, `confirmed`, `retaken`, `released`, `expired` or `returned`.
+    pub fn units(&self, transition: &'static str, units: u64) {
+        if let Some(counter) = self.units.get(transition) {
+            counter.increment(units);
+        }
+    }
+
+    /// A hold was expired so long after its deadline.
+    pub fn expired_late_by(&self, lag: Duration) {
+        self.expiry_lag.record(lag);
+    }
+
+    /// A script call carried `requests` and took so long.
+    pub fn commit(&self, script: &'static str, requests: usize, duration: Duration) {
+        self.batch_size.record(requests as f64);
+        if let Some(histogram) = self.commit_duration.get(script).or_else(|| self.commit_duration.get(OTHER))
+        {
+            histogram.record(duration);
+        }
+    }
+
+    /// `count` mutations more wait for their batch.
+    pub fn queued(&self, count: usize) {
+        self.queue_depth.increment(count as f64);
+    }
+
+    /// `count` mutations less wait for their batch.
+    pub fn dequeued(&self, count: usize) {
+        self.queue_depth.decrement(count as f64);
+    }
+
+    /// How many connections `idle` or `in_use`.
+    pub fn pool_connections(&self, state: &'static str, count: u32) {
+        if let Some(gauge) = self.connections.get(state) {
+            gauge.set(f64::from(count));
+        }
+    }
+
+    /// A connection of the pool came after so long.
+    pub fn pool_wait(&self, waited: Duration) {
+        self.pool_wait.record(waited);
+    }
+
+    /// A call of Redis failed.
+    pub fn redis_error(&self, kind: &'static str) {
+        if let Some(counter) = self.redis_errors.get(kind).or_else(|| self.redis_errors.get(OTHER)) {
+            counter.increment(1);
+        }
+    }
+
+    /// Whether Redis answered just now.
+    pub fn redis_up(&self, up: bool) {
+        self.redis_up.set(if up { 1.0 } else { 0.0 });
+    }
+
+    /// Open holds, over all sales.
+    pub fn holds_open(&self, count: u64) {
+        self.holds_open.set(count as f64);
+    }
+
+    /// Open holds past their deadline, over all sales.
+    pub fn holds_overdue(&self, count: u64) {
+        self.holds_overdue.set(count as f64);
+    }
+
+    /// Ids without a sound record, over all sales.
+    pub fn orphans(&self, count: u64) {
+        self.orphans.set(count as f64);
+    }
+
+    /// Counters of one method of one route, whose good answer has the status `success`.
+    pub fn http(&self, route: &'static str, method: &'static str, success: u16) -> HttpMetrics {
+        HttpMetrics::new(&self.recorder, route, method, success)
+    }
+
+    /// The page that Prometheus reads.
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// Moves what histograms have recorded into their buckets. To be called every few seconds: between two reads of
+    /// the page their samples pile up in memory otherwise.
+    pub fn upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_there_before_anything_happened() {
+        let metrics = Metrics::new().expect("buckets are legal");
+        let _http = metrics.http("/v1/sales/{sale}", "PUT", 201);
+        let page = metrics.render();
+        for line in [
+            "stockade_reservations_total{verb=\"reserve\",outcome=\"sold_out\"} 0",
+            "stockade_reservation_units_total{transition=\"held\"} 0",
+            "stockade_redis_errors_total{kind=\"timeout\"} 0",
+            "stockade_http_requests_total{route=\"/v1/sales/{sale}\",method=\"PUT\",status=\"503\"} 0",
+            "stockade_redis_up 0",
+        ] {
+            assert!(page.lines().any(|there| there == line), "{line}\n{page}");
+        }
+        for metric in METRICS {
+            assert!(page.contains(&format!("# HELP {} {}", metric.name, metric.help)), "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn words_outside_the_closed_sets_make_no_series() {
+        let metrics = Metrics::new().expect("buckets are legal");
+        let series = metrics.render().lines().count();
+        metrics.reservation("reserve", "a word of tomorrow");
+        metrics.redis_error("moon phase");
+        assert_eq!(metrics.render().lines().count(), series);
+        assert!(
+            metrics.render().contains("stockade_reservations_total{verb=\"reserve\",outcome=\"other\"} 1")
+        );
+    }
+
+    #[test]
+    fn histograms_have_buckets_and_counters_count() {
+        let metrics = Metrics::new().expect("buckets are legal");
+        let http = metrics.http("/livez", "GET", 200);
+        http.answered(200, Duration::from_micros(700));
+        http.answered(599, Duration::from_secs(60));
+        metrics.upkeep();
+        let page = metrics.render();
+        let bucket =
+            "stockade_http_request_duration_seconds_bucket{route=\"/livez\",method=\"GET\",le=\"0.001\"} 1";
+        assert!(page.contains(bucket), "{page}");
+        assert!(
+            page.contains("stockade_http_requests_total{route=\"/livez\",method=\"GET\",status=\"500\"} 1")
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Every metric there is: name, kind, help, and the closed sets of its labels.
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+
+/// What a metric is, with the buckets of a histogram.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by size; the upper bounds of its buckets.
+    Histogram(&'static [f64]),
+}
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, with the prefix.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its `# HELP` line.
+    pub help: &'static str,
+}
+
+macro_rules! catalogue {
+    ($($constant:ident $name:literal $kind:expr, $help:literal;)*) => {
+        $(#[doc = $help] pub const $constant: &str = $name;)*
+
+        /// All of them.
+        pub const METRICS: &[Metric] = &[$(Metric { name: $name, kind: $kind, help: $help },)*];
+    };
+}
+
+/// From one trip to Redis on the same machine to where every client has given up.
+const SECONDS: Kind = Kind::Histogram(&[
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+]);
+/// The sweeper is due several times a second: what is late by more is a fault.
+const LAG_SECONDS: Kind = Kind::Histogram(&[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0]);
+/// A batch holds at most 128 requests.
+const BATCH: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
+
+catalogue! {
+    HTTP_REQUESTS "stockade_http_requests_total" Kind::Counter,
+        "HTTP requests by route, method and status of the answer.";
+    HTTP_DURATION "stockade_http_request_duration_seconds" SECONDS,
+        "Time from the head of a request to its answer.";
+    RESERVATIONS "stockade_reservations_total" Kind::Counter,
+        "Reservation verbs by the word of their answer.";
+    RESERVATION_UNITS "stockade_reservation_units_total" Kind::Counter,
+        "Units moved by reservations, by transition.";
+    EXPIRY_LAG "stockade_hold_expiry_lag_seconds" LAG_SECONDS,
+        "Time between a deadline and the moment its hold was expired.";
+    BATCH_SIZE "stockade_commit_batch_size" BATCH,
+        "Requests carried by one script call.";
+    QUEUE_DEPTH "stockade_commit_queue_depth" Kind::Gauge,
+        "Mutations that wait for their batch.";
+    COMMIT_DURATION "stockade_commit_duration_seconds" SECONDS,
+        "Time from sending a batch to its answers, by script.";
+    POOL_CONNECTIONS "stockade_redis_pool_connections" Kind::Gauge,
+        "Connections to Redis by state.";
+    POOL_WAIT "stockade_redis_pool_wait_seconds" SECONDS,
+        "Time spent waiting for a connection of the pool.";
+    REDIS_ERRORS "stockade_redis_errors_total" Kind::Counter,
+        "Failed calls of Redis by kind.";
+    BUILD_INFO "stockade_build_info" Kind::Gauge,
+        "Always 1; the version is in the label.";
+    HOLDS_OPEN "stockade_holds_open" Kind::Gauge,
+        "Open holds in the store, over all sales.";
+    HOLDS_OVERDUE "stockade_holds_overdue" Kind::Gauge,
+        "Open holds past their deadline in the store, over all sales.";
+    REDIS_UP "stockade_redis_up" Kind::Gauge,
+        "1 while Redis answers.";
+    ORPHANS "stockade_orphans" Kind::Gauge,
+        "Reservation ids whose record is missing or corrupt, over all sales.";
+}
+
+/// Stands for any label value outside its closed set, so that a new word is counted and never makes a new series.
+pub const OTHER: &str = "other";
+
+/// Values of `transition`.
+pub const TRANSITIONS: &[&str] = &["held", "confirmed", "retaken", "released", "expired", "returned"];
+/// Values of `script`.
+pub const SCRIPTS: &[&str] = &[
+    "reserve", "confirm", "release", "extend", "return", "expire", "adjust", "archive", "put", "put_sku",
+    "switch", "delete", "purge", "read", OTHER,
+];
+/// Values of `state` of a connection.
+pub const CONNECTION_STATES: &[&str] = &["idle", "in_use"];
+/// Values of `kind` of a Redis error.
+pub const REDIS_ERROR_KINDS: &[&str] = &[
+    "timeout",
+    "connection",
+    "oom",
+    "readonly",
+    "noreplicas",
+    "misconf",
+    "noperm",
+    "busy",
+    "loading",
+    "noscript",
+    "redirection",
+    "corrupt",
+    "reply",
+    OTHER,
+];
+
+/// What any verb can fail with.
+const FAILURES: &[&str] = &[
+    "queue_full",
+    "draining",
+    "store_full",
+    "store_unavailable",
+    "store_read_only",
+    "store_busy",
+    "store_loading",
+    "outcome_unknown",
+    "corrupt",
+    "internal",
+    OTHER,
+];
+/// What each verb can be answered with besides.
+const ANSWERS: &[(&str, &[&str])] = &[
+    (
+        "reserve",
+        &[
+            "held",
+            "replayed",
+            "sold_out",
+            "unknown_sale",
+            "sale_not_open",
+            "sale_paused",
+            "sale_closed",
+            "sale_deleting",
+            "hold_too_long",
+            "unknown_sku",
+            "unknown_reservation",
+            "buyer_required",
+            "buyer_holds",
+            "buyer_limit",
+            "idempotency_key_reused",
+            "hold_expired",
+            "already_confirmed",
+            "already_released",
+            "already_returned",
+            "part_of_order",
+        ],
+    ),
+    (
+        "confirm",
+        &[
+            "confirmed",
+            "retaken",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "hold_expired",
+            "sold_out",
+            "buyer_holds",
+            "buyer_limit",
+            "already_confirmed",
+            "already_released",
+            "already_returned",
+            "part_of_order",
+            "quantity_exceeds_reservation",
+        ],
+    ),
+    (
+        "release",
+        &[
+            "released",
+            "expired",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "already_confirmed",
+            "already_returned",
+            "part_of_order",
+        ],
+    ),
+    (
+        "extend",
+        &[
+            "extended",
+            "unchanged",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "hold_expired",
+            "hold_too_long",
+            "idempotency_key_reused",
+            "already_confirmed",
+            "already_released",
+            "already_returned",
+            "part_of_order",
+        ],
+    ),
+    (
+        "return",
+        &[
+            "returned",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "not_confirmed",
+            "idempotency_key_required",
+            "idempotency_key_reused",
+            "quantity_exceeds_reservation",
+        ],
+    ),
+    ("expire", &["expired"]),
+];
+
+/// Every `verb` with every `outcome` that it can have.
+pub fn reservation_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ANSWERS.iter().flat_map(|(verb, answers)| answers.iter().chain(FAILURES).map(|outcome| (*verb, *outcome)))
+}
+
+/// A builder that knows the buckets of every histogram.
+pub fn builder() -> Result<PrometheusBuilder, BuildError> {
+    METRICS.iter().try_fold(PrometheusBuilder::new(), |builder, metric| match metric.kind {
+        Kind::Histogram(buckets) => {
+            builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
+        }
+        Kind::Counter | Kind::Gauge => Ok(builder),
+    })
+}

@@ -6,4 +6,8 @@ pub mod domain;
 pub mod metrics;
 pub mod store;
 pub mod workers;
+pub mod http;
 pub mod embedded_redis;
+pub mod config;
+pub mod telemetry;
+pub mod app;

@@ -5,12 +5,15 @@
 //! exception is a status of HTTP that a route rarely has: its counter appears with its first answer.
 
 pub mod catalogue;
+mod requests;
+
+pub use requests::HttpMetrics;
 
 use catalogue::{Kind, METRICS, OTHER};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{BuildError, PrometheusHandle, PrometheusRecorder};
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 const ORIGIN: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
@@ -46,7 +49,9 @@ impl Metrics {
             match metric.kind {
                 Kind::Counter => recorder.describe_counter(metric.name.into(), None, metric.help.into()),
                 Kind::Gauge => recorder.describe_gauge(metric.name.into(), None, metric.help.into()),
-                Kind::Histogram(_) => recorder.describe_histogram(metric.name.into(), None, metric.help.into()),
+                Kind::Histogram(_) => {
+                    recorder.describe_histogram(metric.name.into(), None, metric.help.into())
+                }
             }
         }
         let counter = |name, labels: &[_]| recorder.register_counter(&key(name, labels), &ORIGIN);
@@ -60,7 +65,10 @@ impl Metrics {
             handle: recorder.handle(),
             reservations: catalogue::reservation_labels()
                 .map(|(verb, outcome)| {
-                    ((verb, outcome), counter(catalogue::RESERVATIONS, &[("verb", verb), ("outcome", outcome)]))
+                    (
+                        (verb, outcome),
+                        counter(catalogue::RESERVATIONS, &[("verb", verb), ("outcome", outcome)]),
+                    )
                 })
                 .collect(),
             units: counters(catalogue::RESERVATION_UNITS, "transition", catalogue::TRANSITIONS),
@@ -113,7 +121,8 @@ impl Metrics {
     /// A script call carried `requests` and took so long.
     pub fn commit(&self, script: &'static str, requests: usize, duration: Duration) {
         self.batch_size.record(requests as f64);
-        if let Some(histogram) = self.commit_duration.get(script).or_else(|| self.commit_duration.get(OTHER)) {
+        if let Some(histogram) = self.commit_duration.get(script).or_else(|| self.commit_duration.get(OTHER))
+        {
             histogram.record(duration);
         }
     }
@@ -169,18 +178,7 @@ impl Metrics {
 
     /// Counters of one method of one route, whose good answer has the status `success`.
     pub fn http(&self, route: &'static str, method: &'static str, success: u16) -> HttpMetrics {
-        let duration = key(catalogue::HTTP_DURATION, &[("route", route), ("method", method)]);
-        let metrics = HttpMetrics {
-            route,
-            method,
-            duration: self.recorder.register_histogram(&duration, &ORIGIN),
-            requests: [const { OnceLock::new() }; STATUSES.len()],
-            recorder: Arc::clone(&self.recorder),
-        };
-        for status in [success, 500, 503] {
-            metrics.of_status(status);
-        }
-        metrics
+        HttpMetrics::new(&self.recorder, route, method, success)
     }
 
     /// The page that Prometheus reads.
@@ -192,57 +190,6 @@ impl Metrics {
     /// the page their samples pile up in memory otherwise.
     pub fn upkeep(&self) {
         self.handle.run_upkeep();
-    }
-}
-
-/// Statuses that this service answers with, as label values.
-const STATUSES: [(u16, &str); 20] = [
-    (200, "200"),
-    (201, "201"),
-    (202, "202"),
-    (204, "204"),
-    (307, "307"),
-    (400, "400"),
-    (401, "401"),
-    (403, "403"),
-    (404, "404"),
-    (405, "405"),
-    (408, "408"),
-    (409, "409"),
-    (410, "410"),
-    (412, "412"),
-    (413, "413"),
-    (415, "415"),
-    (421, "421"),
-    (422, "422"),
-    (500, "500"),
-    (503, "503"),
-];
-
-/// Counters of one method of one route.
-pub struct HttpMetrics {
-    route: &'static str,
-    method: &'static str,
-    duration: Histogram,
-    requests: [OnceLock<Counter>; STATUSES.len()],
-    recorder: Arc<PrometheusRecorder>,
-}
-
-impl HttpMetrics {
-    /// A request was answered.
-    pub fn answered(&self, status: u16, duration: Duration) {
-        self.duration.record(duration);
-        self.of_status(status).increment(1);
-    }
-
-    fn of_status(&self, status: u16) -> &Counter {
-        let known = STATUSES.iter().position(|(known, _)| *known == status);
-        // A status outside the list is a fault of this service; it is counted as one.
-        let place = known.unwrap_or(STATUSES.len() - 2);
-        self.requests[place].get_or_init(|| {
-            let labels = [("route", self.route), ("method", self.method), ("status", STATUSES[place].1)];
-            self.recorder.register_counter(&key(catalogue::HTTP_REQUESTS, &labels), &ORIGIN)
-        })
     }
 }
 
@@ -276,7 +223,9 @@ mod tests {
         metrics.reservation("reserve", "a word of tomorrow");
         metrics.redis_error("moon phase");
         assert_eq!(metrics.render().lines().count(), series);
-        assert!(metrics.render().contains("stockade_reservations_total{verb=\"reserve\",outcome=\"other\"} 1"));
+        assert!(
+            metrics.render().contains("stockade_reservations_total{verb=\"reserve\",outcome=\"other\"} 1")
+        );
     }
 
     #[test]
@@ -287,8 +236,11 @@ mod tests {
         http.answered(599, Duration::from_secs(60));
         metrics.upkeep();
         let page = metrics.render();
-        let bucket = "stockade_http_request_duration_seconds_bucket{route=\"/livez\",method=\"GET\",le=\"0.001\"} 1";
+        let bucket =
+            "stockade_http_request_duration_seconds_bucket{route=\"/livez\",method=\"GET\",le=\"0.001\"} 1";
         assert!(page.contains(bucket), "{page}");
-        assert!(page.contains("stockade_http_requests_total{route=\"/livez\",method=\"GET\",status=\"500\"} 1"));
+        assert!(
+            page.contains("stockade_http_requests_total{route=\"/livez\",method=\"GET\",status=\"500\"} 1")
+        );
     }
 }

@@ -96,48 +96,105 @@ pub const REDIS_ERROR_KINDS: &[&str] = &[
 
 /// What any verb can fail with.
 const FAILURES: &[&str] = &[
-    "queue_full", "draining", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading",
-    "outcome_unknown", "corrupt", "internal", OTHER,
+    "queue_full",
+    "draining",
+    "store_full",
+    "store_unavailable",
+    "store_read_only",
+    "store_busy",
+    "store_loading",
+    "outcome_unknown",
+    "corrupt",
+    "internal",
+    OTHER,
 ];
 /// What each verb can be answered with besides.
 const ANSWERS: &[(&str, &[&str])] = &[
     (
         "reserve",
         &[
-            "held", "replayed", "sold_out", "unknown_sale", "sale_not_open", "sale_paused", "sale_closed",
-            "sale_deleting", "hold_too_long", "unknown_sku", "unknown_reservation", "buyer_required", "buyer_holds",
-            "buyer_limit", "idempotency_key_reused", "hold_expired", "already_confirmed", "already_released",
-            "already_returned", "part_of_order",
+            "held",
+            "replayed",
+            "sold_out",
+            "unknown_sale",
+            "sale_not_open",
+            "sale_paused",
+            "sale_closed",
+            "sale_deleting",
+            "hold_too_long",
+            "unknown_sku",
+            "unknown_reservation",
+            "buyer_required",
+            "buyer_holds",
+            "buyer_limit",
+            "idempotency_key_reused",
+            "hold_expired",
+            "already_confirmed",
+            "already_released",
+            "already_returned",
+            "part_of_order",
         ],
     ),
     (
         "confirm",
         &[
-            "confirmed", "retaken", "replayed", "unknown_sale", "unknown_reservation", "hold_expired", "sold_out",
-            "buyer_holds", "buyer_limit", "already_confirmed", "already_released", "already_returned",
-            "part_of_order", "quantity_exceeds_reservation",
+            "confirmed",
+            "retaken",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "hold_expired",
+            "sold_out",
+            "buyer_holds",
+            "buyer_limit",
+            "already_confirmed",
+            "already_released",
+            "already_returned",
+            "part_of_order",
+            "quantity_exceeds_reservation",
         ],
     ),
     (
         "release",
         &[
-            "released", "expired", "replayed", "unknown_sale", "unknown_reservation", "already_confirmed",
-            "already_returned", "part_of_order",
+            "released",
+            "expired",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "already_confirmed",
+            "already_returned",
+            "part_of_order",
         ],
     ),
     (
         "extend",
         &[
-            "extended", "unchanged", "replayed", "unknown_sale", "unknown_reservation", "hold_expired",
-            "hold_too_long", "idempotency_key_reused", "already_confirmed", "already_released", "already_returned",
+            "extended",
+            "unchanged",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "hold_expired",
+            "hold_too_long",
+            "idempotency_key_reused",
+            "already_confirmed",
+            "already_released",
+            "already_returned",
             "part_of_order",
         ],
     ),
     (
         "return",
         &[
-            "returned", "replayed", "unknown_sale", "unknown_reservation", "not_confirmed",
-            "idempotency_key_required", "idempotency_key_reused", "quantity_exceeds_reservation",
+            "returned",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "not_confirmed",
+            "idempotency_key_required",
+            "idempotency_key_reused",
+            "quantity_exceeds_reservation",
         ],
     ),
     ("expire", &["expired"]),
@@ -145,15 +202,15 @@ const ANSWERS: &[(&str, &[&str])] = &[
 
 /// Every `verb` with every `outcome` that it can have.
 pub fn reservation_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ANSWERS.iter().flat_map(|(verb, answers)| {
-        answers.iter().chain(FAILURES).map(|outcome| (*verb, *outcome))
-    })
+    ANSWERS.iter().flat_map(|(verb, answers)| answers.iter().chain(FAILURES).map(|outcome| (*verb, *outcome)))
 }
 
 /// A builder that knows the buckets of every histogram.
 pub fn builder() -> Result<PrometheusBuilder, BuildError> {
     METRICS.iter().try_fold(PrometheusBuilder::new(), |builder, metric| match metric.kind {
-        Kind::Histogram(buckets) => builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets),
+        Kind::Histogram(buckets) => {
+            builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
+        }
         Kind::Counter | Kind::Gauge => Ok(builder),
     })
 }

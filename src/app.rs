@@ -1,0 +1,169 @@
+//! Wires the service, serves until it is told to stop, and stops without losing a request.
+
+use crate::config::Options;
+use crate::http::{self, layer::Draining};
+use crate::metrics::Metrics;
+use crate::store::{PoolConfig, Shared, Store};
+use crate::workers::sweeper;
+use actix_web::dev::Server;
+use actix_web::web::Data;
+use actix_web::{App, HttpServer};
+use anyhow::{Context, Result, bail};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Connections that may wait to be accepted: a sale opens for everybody in the same second.
+const BACKLOG: u32 = 4_096;
+/// Longer than the idle time of usual load balancers, so that it is they who close.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// For the head of a request; `http::body` has the deadline of bodies.
+const HEAD_DEADLINE: Duration = Duration::from_secs(5);
+/// Histograms move what they recorded into buckets so often.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// Part of the drain in which the process still accepts, while others see that it is unready.
+const UNREADY_SHARE: u32 = 5;
+/// A request that gets no connection to Redis within this is answered 503.
+const POOL_WAIT: Duration = Duration::from_millis(500);
+/// A health check gives up after this.
+const HEALTHCHECK_DEADLINE: Duration = Duration::from_secs(3);
+
+/// The service, listening.
+pub struct Application {
+    server: Server,
+    address: SocketAddr,
+    shared: Shared,
+    draining: Draining,
+    drain: Duration,
+}
+
+impl Application {
+    /// Binds the socket. Each worker thread has a store of its own: its rounds of group commit need no other thread
+    /// (`docs/adr/0003-one-committer-a-worker.md`).
+    pub fn build(options: &Options, shared: Shared) -> Result<Self> {
+        options.check_listen()?;
+        let draining = Draining::default();
+        let (worker_shared, worker_draining) = (shared.clone(), draining.clone());
+        Store::open(&shared).context("the Redis URL is not one")?;
+        let drain = options.drain();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let server = HttpServer::new(move || {
+            let store = Store::open(&worker_shared).unwrap_or_else(|error| unreachable!("opened before: {error}"));
+            let metrics = Data::from(Arc::clone(&worker_shared.metrics));
+            App::new()
+                .app_data(Data::new(store))
+                .configure(|config| http::routes(config, &metrics, &worker_draining))
+        })
+        .workers(options.workers.map_or(cores, usize::from))
+        .disable_signals()
+        .backlog(BACKLOG)
+        .keep_alive(KEEP_ALIVE)
+        .tcp_nodelay(true)
+        .client_request_timeout(HEAD_DEADLINE)
+        .shutdown_timeout((drain - unready(drain)).as_secs().max(1))
+        .bind(options.listen)
+        .with_context(|| format!("cannot listen on {}", options.listen))?;
+        let address = *server.addrs().first().context("there is no address to listen on")?;
+        Ok(Self { server: server.run(), address, shared, draining, drain })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its port; useful where 0 was asked for.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Serves until `stop`; then tells the world that it is unready, and finishes every request that it has begun.
+    pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> Result<()> {
+        let handle = self.server.handle();
+        let sweeper = sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics));
+        let mut server = pin!(self.server);
+        tokio::select! {
+            ended = &mut server => return ended.context("the server failed"),
+            () = keep_up(&self.shared.metrics) => {} // never ends
+            () = sweeper => {} // nor does this
+            () = stop => {}
+        }
+        self.draining.begin();
+        tracing::info!(
+            drain_seconds = self.drain.as_secs(),
+            "Stopping: unready, requests in flight are finished"
+        );
+        let stopping = async {
+            tokio::time::sleep(unready(self.drain)).await;
+            handle.stop(true).await;
+        };
+        let (ended, ()) = tokio::join!(server, stopping);
+        ended.context("the server failed while stopping")?;
+        tracing::info!("Stopped");
+        Ok(())
+    }
+}
+
+/// Where Redis is, as the options say, or `url` of the private one.
+pub fn pool_config(options: &Options, url: String) -> PoolConfig {
+    PoolConfig {
+        url,
+        size: options.pool_size,
+        response_timeout: options.redis_timeout(),
+        wait_timeout: POOL_WAIT.min(options.redis_timeout()),
+    }
+}
+
+/// How long the process is unready before it stops accepting.
+fn unready(drain: Duration) -> Duration {
+    drain / UNREADY_SHARE
+}
+
+async fn keep_up(metrics: &Metrics) {
+    let mut ticks = tokio::time::interval(UPKEEP_EVERY);
+    loop {
+        ticks.tick().await;
+        metrics.upkeep();
+    }
+}
+
+/// Comes when the process is told to stop, by SIGTERM or Ctrl-C.
+pub fn stop_signal() -> Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Succeeds if the service at the listen address is ready.
+pub fn healthcheck(listen: SocketAddr) -> Result<()> {
+    let address = SocketAddr::new(reachable(listen.ip()), listen.port());
+    let mut stream = TcpStream::connect_timeout(&address, HEALTHCHECK_DEADLINE)
+        .with_context(|| format!("nothing listens on {address}"))?;
+    stream.set_read_timeout(Some(HEALTHCHECK_DEADLINE))?;
+    stream.write_all(
+        format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).context("no answer")?;
+    if &answer != b"HTTP/1.1 200" {
+        bail!("not ready: {}", String::from_utf8_lossy(&answer));
+    }
+    Ok(())
+}
+
+/// An address that stands for all is reached at its loopback.
+fn reachable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}

@@ -1,0 +1,227 @@
+//! Bodies: read within a limit and a deadline, then parsed so that an error names its field.
+
+use super::problem::{Code, Problem};
+use crate::domain::{Adjust, Confirm, Extend, PutSale, PutSku, Reserve, Return};
+use actix_web::dev::Payload;
+use actix_web::http::header::{self, HeaderMap};
+use actix_web::web::{Bytes, BytesMut};
+use actix_web::{FromRequest, HttpRequest};
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
+use std::time::Duration;
+
+/// Largest body, but for those that carry lists.
+pub const BODY_BYTES_MAX: usize = 64 * 1_024;
+/// Largest body of PUT sale: 1,000 SKUs with long names fit.
+pub const PUT_SALE_BYTES_MAX: usize = 1_024 * 1_024;
+/// A body that takes longer is given up with 408.
+const BODY_SECONDS_MAX: Duration = Duration::from_secs(10);
+
+/// The body of a request, read and checked.
+pub struct Body<T>(pub T);
+
+/// What a body can be.
+pub trait Document: DeserializeOwned + 'static {
+    /// Largest body in bytes.
+    const BYTES_MAX: usize = BODY_BYTES_MAX;
+
+    /// What no body at all means; `None`: a body is needed.
+    fn when_empty() -> Option<Self> {
+        None
+    }
+}
+
+impl Document for Reserve {}
+impl Document for Extend {}
+impl Document for Adjust {}
+impl Document for PutSku {}
+impl Document for PutSale {
+    const BYTES_MAX: usize = PUT_SALE_BYTES_MAX;
+}
+impl Document for Confirm {
+    fn when_empty() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+impl Document for Return {
+    fn when_empty() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+
+/// The body of a verb that needs no word: none, or `{}`.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+impl Document for Nothing {
+    fn when_empty() -> Option<Self> {
+        Some(Self {})
+    }
+}
+
+impl<T: Document> FromRequest for Body<T> {
+    type Error = Problem;
+    type Future = LocalBoxFuture<'static, Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let announced = announced(request.headers(), T::BYTES_MAX);
+        let is_json = is_json(request.headers());
+        let payload = payload.take();
+        Box::pin(async move {
+            announced?;
+            let bytes = tokio::time::timeout(BODY_SECONDS_MAX, read(payload, T::BYTES_MAX))
+                .await
+                .map_err(|_| Problem::new(Code::RequestTimeout))??;
+            match T::when_empty() {
+                Some(default) if bytes.is_empty() => Ok(Self(default)),
+                _ if !is_json => Err(Problem::new(Code::UnsupportedMediaType)),
+                _ => parse(&bytes).map(Self),
+            }
+        })
+    }
+}
+
+/// Refuses a body that says itself that it is too large, before any of it is read.
+fn announced(headers: &HeaderMap, bytes_max: usize) -> Result<(), Problem> {
+    let length =
+        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|bytes| bytes > bytes_max as u64) { Err(too_large(bytes_max)) } else { Ok(()) }
+}
+
+fn too_large(bytes_max: usize) -> Problem {
+    Problem::with_detail(Code::PayloadTooLarge, format!("At most {bytes_max} bytes are read here."))
+}
+
+/// `application/json`, in UTF-8, not compressed. Browsers cannot send that to another site without asking first.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(content_type) = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes()) else {
+        return false;
+    };
+    if headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return false;
+    }
+    if content_type == b"application/json" {
+        return true;
+    }
+    let mut parts = content_type.split(|&b| b == b';').map(|part| part.trim_ascii());
+    parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"application/json"))
+        && parts.all(|parameter| {
+            let charset = parameter.len() > 8 && parameter[..8].eq_ignore_ascii_case(b"charset=");
+            !charset || {
+                let name = parameter[8..].trim_ascii();
+                name.eq_ignore_ascii_case(b"utf-8") || name.eq_ignore_ascii_case(b"\"utf-8\"")
+            }
+        })
+}
+
+/// Reads the whole body. One that came in one piece, as small ones do, is not copied.
+async fn read(mut payload: Payload, bytes_max: usize) -> Result<Bytes, Problem> {
+    let mut whole = Bytes::new();
+    let mut pieces: Option<BytesMut> = None;
+    while let Some(piece) = payload.next().await {
+        let piece =
+            piece.map_err(|_| Problem::with_detail(Code::MalformedJson, "The body is incomplete."))?;
+        let length = pieces.as_ref().map_or(whole.len(), |pieces| pieces.len());
+        if length + piece.len() > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        match &mut pieces {
+            Some(pieces) => pieces.extend_from_slice(&piece),
+            None if whole.is_empty() => whole = piece,
+            None => {
+                let mut both = BytesMut::from(whole.as_ref());
+                both.extend_from_slice(&piece);
+                pieces = Some(both);
+            }
+        }
+    }
+    Ok(pieces.map_or(whole, BytesMut::freeze))
+}
+
+/// Parses a body. Only where that fails it is parsed again, slowly, to find the field.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        Category::Data => field_problem::<T>(bytes),
+        Category::Eof if bytes.is_empty() => Problem::with_detail(Code::MalformedJson, "The body is empty."),
+        Category::Syntax | Category::Eof | Category::Io => {
+            Problem::with_detail(Code::MalformedJson, format!("The body is not JSON: {error}."))
+        }
+    })
+}
+
+fn field_problem<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Ok(_) => Problem::new(Code::Internal),
+        Err(error) => {
+            let said = error.inner().to_string();
+            let said = said.rfind(" at line ").map_or(said.as_str(), |end| &said[..end]);
+            let (field, message) = in_plain_words(said);
+            Problem::invalid(pointer(error.path(), field), message)
+        }
+    }
+}
+
+/// JSON pointer of what a path leads to, and of `field` in it unless the path ends there.
+fn pointer(path: &Path, field: Option<&str>) -> String {
+    let mut pointer = String::new();
+    let mut push = |name: &str| {
+        pointer.push('/');
+        pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+    };
+    let mut last = None;
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => push(&index.to_string()),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                push(key);
+                last = Some(key.as_str());
+            }
+            Segment::Unknown => {}
+        }
+    }
+    if let Some(field) = field.filter(|field| Some(*field) != last) {
+        push(field);
+    }
+    pointer
+}
+
+/// What serde says, in the words of JSON rather than of Rust; and the field, where it names one.
+fn in_plain_words(said: &str) -> (Option<&str>, String) {
+    for (start, message) in [
+        ("missing field `", "must be given"),
+        ("unknown field `", "is not known here"),
+        ("duplicate field `", "must be given once"),
+    ] {
+        if let Some(field) = said.strip_prefix(start).and_then(|rest| rest.split('`').next()) {
+            return (Some(field), message.to_owned());
+        }
+    }
+    if said.starts_with("UUID parsing failed") {
+        return (None, "must be a UUID".to_owned());
+    }
+    let Some((_, expected)) = said.rsplit_once(", expected ").filter(|_| said.starts_with("invalid ")) else {
+        return (None, said.to_owned());
+    };
+    let expected = match expected {
+        "u64" | "u32" | "usize" => "an integer of at least 0",
+        "i64" => "an integer",
+        "a string" | "string" | "a formatted UUID string" => "a string",
+        "a sequence" => "an array",
+        "a boolean" => "true or false",
+        words if words.starts_with("struct ") => "an object",
+        words => words,
+    };
+    (None, format!("must be {expected}"))
+}
+
+#[cfg(test)]
+mod tests;

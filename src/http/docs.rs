@@ -1,0 +1,280 @@
+//! The OpenAPI document, generated from the handlers; what all handlers have in common is added here.
+
+use super::problem::page::ProblemType;
+use super::problem::{Code, FieldError};
+use super::{events, ops, reservations, sales, stock};
+use crate::domain::quantity::Line;
+use crate::domain::sale::SkuSpec;
+use crate::domain::{
+    Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PutSale, PutSku, Reservation,
+    ReservationLine, Reserve, Return, Sale, Shortfall, Timestamp, Totals,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::{ContentBuilder, OpenApi as Document, Ref, RefOr, Required};
+use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
+
+/// Which page of a list.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `domain::PageRequest` reads")]
+pub struct PageParameters {
+    /// Most items of the page.
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: Option<u16>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// Which reservations.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::Wanted` reads")]
+pub struct ReservationParameters {
+    /// `held` (the default) or `ended`.
+    #[param(pattern = "^(held|ended)$")]
+    status: Option<String>,
+    /// Only the one that this key made; not together with `status`.
+    idempotency_key: Option<String>,
+}
+
+/// Which events.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::Feed` reads")]
+pub struct EventParameters {
+    /// Most events of the page.
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: Option<u16>,
+    /// Cursor of an event: what came after it. `latest`: what comes from now on. Default: from the oldest kept.
+    after: Option<String>,
+}
+
+/// Why a request was refused or failed (RFC 9457). Members beyond these depend on `code`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemDocument {
+    /// Page of the problem.
+    #[serde(rename = "type")]
+    #[schema(example = "/problems/sold_out")]
+    uri: String,
+    /// What happened; never changes.
+    title: String,
+    /// Status of the answer.
+    status: u16,
+    /// What happened here, for people.
+    detail: String,
+    /// The request's id.
+    instance: String,
+    /// The word that programs compare.
+    #[schema(example = "sold_out")]
+    code: String,
+    /// Whether the same request with the same key may be sent again as it is, after `Retry-After`.
+    retryable: bool,
+    /// For a 5xx: `not_applied`, or `unknown`.
+    #[schema(required = false)]
+    outcome: Option<String>,
+    /// For a 422: the fields that are wrong.
+    #[schema(required = false)]
+    errors: Option<Vec<FieldError>>,
+    /// The reservation that it is about.
+    #[schema(required = false)]
+    reservation: Option<Reservation>,
+    /// `sold_out`: the lines that fall short.
+    #[schema(required = false)]
+    shortfalls: Option<Vec<Shortfall>>,
+    /// `sold_out`: whether units are still held by others.
+    #[schema(required = false)]
+    may_return: Option<bool>,
+    /// `sold_out`, `buyer_holds`: when something may come back.
+    #[schema(required = false)]
+    retry_at: Option<Timestamp>,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Stockade",
+        description = "Sells a limited number of units to a crowd without selling one unit twice and without losing one. Every mutation may be repeated with the same `Idempotency-Key`. Clients must ignore fields that they do not know.",
+    ),
+    paths(
+        reservations::reserve, reservations::reservations, reservations::reservation, reservations::confirm,
+        reservations::release, reservations::extend, reservations::return_reservation, reservations::buyer,
+        stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
+        sales::sales, sales::sale, sales::put_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
+        sales::close_sale, events::events,
+        ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
+    ),
+    components(schemas(
+        Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, FieldError, Level, Line, ProblemDocument,
+        ProblemType, PutSale, PutSku, Reservation, ReservationLine, Reserve, Return, Sale, Shortfall, SkuSpec, Totals,
+    )),
+    tags(
+        (name = "Reservations", description = "Take units, and settle what was taken"),
+        (name = "Stock", description = "Levels, and the ledger of the supply"),
+        (name = "Sales", description = "Rules and switches"),
+        (name = "Events", description = "What happened, in order"),
+        (name = "Operations", description = "Probes, metrics, documents"),
+    ),
+    modifiers(&Common),
+)]
+struct Api;
+
+/// The document as JSON.
+pub fn openapi_json() -> String {
+    Api::openapi().to_pretty_json().unwrap_or_default()
+}
+
+/// Adds to every operation what it shares with others: headers, problems.
+struct Common;
+
+const OF_THE_STORE: &[Code] = &[
+    Code::StoreUnavailable,
+    Code::StoreBusy,
+    Code::StoreLoading,
+    Code::OutcomeUnknown,
+    Code::Corrupt,
+    Code::Internal,
+];
+const OF_A_MUTATION: &[Code] = &[
+    Code::IdempotencyKeyInvalid,
+    Code::InvalidRequest,
+    Code::QueueFull,
+    Code::Draining,
+    Code::StoreFull,
+    Code::StoreReadOnly,
+];
+const OF_A_BODY: &[Code] =
+    &[Code::MalformedJson, Code::UnsupportedMediaType, Code::PayloadTooLarge, Code::RequestTimeout];
+const OF_A_SETTLEMENT: &[Code] =
+    &[Code::UnknownSale, Code::UnknownReservation, Code::AlreadyReturned, Code::PartOfOrder];
+
+/// The problems of one operation alone.
+fn own_problems(operation: &str) -> &'static [&'static [Code]] {
+    use Code::*;
+    match operation {
+        "reserve" => &[
+            &[UnknownSale, UnknownSku, UnknownReservation, SaleNotOpen, SalePaused, SaleClosed, SaleDeleting],
+            &[HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
+            &[HoldExpired, AlreadyConfirmed, AlreadyReleased, AlreadyReturned, PartOfOrder],
+        ],
+        "confirm" => &[
+            OF_A_SETTLEMENT,
+            &[HoldExpired, SoldOut, BuyerHolds, BuyerLimit, AlreadyConfirmed, AlreadyReleased],
+            &[QuantityExceedsReservation],
+        ],
+        "release" => &[OF_A_SETTLEMENT, &[AlreadyConfirmed]],
+        "extend" => &[
+            OF_A_SETTLEMENT,
+            &[HoldExpired, HoldTooLong, AlreadyConfirmed, AlreadyReleased, IdempotencyKeyReused],
+        ],
+        "return_reservation" => &[
+            &[UnknownSale, UnknownReservation, NotConfirmed, QuantityExceedsReservation],
+            &[IdempotencyKeyRequired, IdempotencyKeyReused],
+        ],
+        "put_sale" => &[&[
+            SaleDeleting,
+            PreconditionFailed,
+            StockExists,
+            TooManySkus,
+            TooManyUnits,
+            IdempotencyKeyReused,
+        ]],
+        "put_sku" => &[&[UnknownSale, SaleDeleting, StockExists, InitialRequired, TooManySkus, TooManyUnits]],
+        "adjust" => &[
+            &[UnknownSale, UnknownSku, SaleDeleting, InsufficientAvailable, GrantedChanged, TooManyUnits],
+            &[IdempotencyKeyReused],
+        ],
+        "delete_sale" => &[&[UnknownSale, SaleNotEmpty, SaleDeleting]],
+        "pause_sale" | "resume_sale" | "close_sale" => &[&[UnknownSale, SaleDeleting]],
+        "level" | "adjustments" => &[&[UnknownSale, UnknownSku, InvalidRequest]],
+        "reservation" => &[&[UnknownSale, UnknownReservation, InvalidRequest]],
+        "reservations" => &[&[UnknownSale, InvalidRequest, IdempotencyKeyInvalid]],
+        "events" => &[&[UnknownSale, CursorExpired, InvalidRequest]],
+        "sale" | "levels" | "buyer" => &[&[UnknownSale, InvalidRequest]],
+        "sales" => &[&[InvalidRequest]],
+        "readyz" => &[&[Draining]],
+        "problem" | "docs" => &[&[NotFound]],
+        _ => &[],
+    }
+}
+
+impl Modify for Common {
+    fn modify(&self, document: &mut Document) {
+        for (path, item) in &mut document.paths.paths {
+            for (mutates, operation) in [
+                (false, &mut item.get),
+                (true, &mut item.put),
+                (true, &mut item.post),
+                (true, &mut item.delete),
+            ] {
+                if let Some(operation) = operation {
+                    complete(path, mutates, operation);
+                }
+            }
+        }
+        if let Some(components) = &mut document.components {
+            components.schemas.iter_mut().for_each(|(name, schema)| require_all(name, schema));
+        }
+    }
+}
+
+fn complete(path: &str, mutates: bool, operation: &mut Operation) {
+    let name = operation.operation_id.clone().unwrap_or_default();
+    let mut problems: Vec<&[Code]> = own_problems(&name).to_vec();
+    if path.starts_with("/v1") || name == "readyz" {
+        problems.push(OF_THE_STORE);
+    }
+    if mutates {
+        problems.push(OF_A_MUTATION);
+        operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
+        let outcome = || HeaderBuilder::new().description(Some("How it went, in one word")).build();
+        for answer in operation.responses.responses.values_mut() {
+            if let RefOr::T(answer) = answer {
+                answer.headers.insert("Stockade-Outcome".into(), RefOr::T(outcome()));
+            }
+        }
+        if name != "delete_sale" {
+            problems.push(OF_A_BODY);
+        }
+    }
+    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for code in problems.iter().flat_map(|codes| codes.iter()) {
+        by_status.entry(code.status()).or_default().push(code.as_str());
+    }
+    for (status, codes) in by_status {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let answer = ResponseBuilder::new()
+            .description(format!("`{}`", codes.join("`, `")))
+            .content("application/problem+json", content)
+            .build();
+        operation.responses.responses.insert(status.to_string(), RefOr::T(answer));
+    }
+}
+
+fn idempotency_key() -> Parameter {
+    let key =
+        ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255)).build();
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some("Your name for this one effect: a repeat with the same key has no second one"))
+        .schema(Some(Schema::Object(key)))
+        .build()
+}
+
+/// Answers always have all their fields: what is absent is null.
+fn require_all(name: &str, schema: &mut RefOr<Schema>) {
+    const ANSWERS: &[&str] =
+        &["Adjustment", "BuyerSku", "BuyerStanding", "Event", "Level", "ProblemType", "Reservation", "Sale"];
+    if let (true, RefOr::T(Schema::Object(object))) =
+        (ANSWERS.contains(&name) || name.starts_with("Page"), schema)
+    {
+        object.required = object.properties.keys().cloned().collect();
+    }
+}

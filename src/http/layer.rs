@@ -1,0 +1,229 @@
+//! The one layer around every handler: request id, headers, the writing of problems, metrics.
+//!
+//! It sits at the resource, not at the app: there the route is known without matching it again, and its counters are
+//! at hand.
+
+use super::answer::STOCKADE_OUTCOME;
+use super::problem::{Code, Problem, RETRY_AFTER_SECONDS};
+use crate::metrics::HttpMetrics;
+use actix_web::body::BoxBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::{ConnectionType, Method, StatusCode};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Names one request, in the answer and in the log.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest request id that is taken over from the client.
+const REQUEST_ID_CHARS_MAX: usize = 128;
+/// While the store is away every request fails: one line tells it.
+const FAILURE_LINE_EVERY: Duration = Duration::from_secs(1);
+
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Set once when the process begins to stop; it is then not ready, and asks clients to leave.
+#[derive(Clone, Default)]
+pub struct Draining(Arc<AtomicBool>);
+
+impl Draining {
+    /// From now on.
+    pub fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has begun.
+    pub fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What the layers of one worker thread share.
+pub struct Worker {
+    draining: Draining,
+    request_ids: RequestIds,
+    failures: FailureLog,
+}
+
+impl Worker {
+    /// One a thread.
+    pub fn new(draining: Draining) -> Self {
+        Self { draining, request_ids: RequestIds::new(), failures: FailureLog::default() }
+    }
+}
+
+/// Makes ids: a random beginning a worker, then a number. No system call, and no two alike.
+struct RequestIds {
+    random: String,
+    next: Cell<u64>,
+}
+
+impl RequestIds {
+    fn new() -> Self {
+        Self { random: uuid::Uuid::new_v4().simple().to_string()[..16].to_owned(), next: Cell::new(0) }
+    }
+
+    /// The client's id if it is a legal one, else a new one.
+    fn of(&self, request: &ServiceRequest) -> HeaderValue {
+        match request.headers().get(X_REQUEST_ID) {
+            Some(id) if is_legal(id.as_bytes()) => id.clone(),
+            _ => self.make(),
+        }
+    }
+
+    fn make(&self) -> HeaderValue {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        let mut id = [b'-'; 16 + 1 + 12];
+        id[..16].copy_from_slice(self.random.as_bytes());
+        for (place, digit) in id[17..].iter_mut().rev().enumerate() {
+            *digit = b"0123456789abcdef"[(number >> (4 * place)) as usize & 15];
+        }
+        HeaderValue::from_bytes(&id).unwrap_or(HeaderValue::from_static("-"))
+    }
+}
+
+fn is_legal(id: &[u8]) -> bool {
+    let legal = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    (1..=REQUEST_ID_CHARS_MAX).contains(&id.len()) && id.iter().all(legal)
+}
+
+/// Says that the store fails, once a second at most, and how often it did.
+#[derive(Default)]
+struct FailureLog {
+    last: Cell<Option<Instant>>,
+    unsaid: Cell<u64>,
+}
+
+impl FailureLog {
+    fn say(&self, id: &str, route: &str, problem: &Problem) {
+        let code = problem.code().as_str();
+        let cause = problem.cause().map(ToString::to_string).unwrap_or_default();
+        if problem.code().status() == 500 {
+            tracing::error!(request_id = id, route, code, ?cause, "A request met a fault");
+            return;
+        }
+        let due = self.last.get().is_none_or(|last| last.elapsed() >= FAILURE_LINE_EVERY);
+        if due {
+            let unsaid = self.unsaid.take();
+            self.last.set(Some(Instant::now()));
+            tracing::warn!(
+                request_id = id,
+                route,
+                code,
+                ?cause,
+                unsaid,
+                "The store fails; requests are answered 503"
+            );
+        } else {
+            self.unsaid.set(self.unsaid.get() + 1);
+        }
+    }
+}
+
+/// The layer of one route.
+pub struct Layer {
+    /// Pattern of its path, as metrics and log name it.
+    pub route: &'static str,
+    /// Counters of each method that it knows.
+    pub methods: Vec<(Method, HttpMetrics)>,
+    /// Counters of all other methods.
+    pub other: HttpMetrics,
+    /// What the thread's layers share.
+    pub worker: Rc<Worker>,
+}
+
+/// What is known of a request before its handler runs.
+pub struct Begun {
+    id: HeaderValue,
+    at: Instant,
+}
+
+impl Layer {
+    /// Before the handler.
+    pub fn begin(&self, request: &ServiceRequest) -> Begun {
+        Begun { id: self.worker.request_ids.of(request), at: Instant::now() }
+    }
+
+    /// After it.
+    pub fn finish(&self, begun: Begun, answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+        let method = answer.request().method().clone();
+        let mut answer = self.with_problem_written(&begun.id, &method, answer);
+        let status = answer.status();
+        let head = answer.response_mut().head_mut();
+        head.headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        if self.route.starts_with("/v1") || status.as_u16() >= 500 {
+            head.headers.insert(header::CACHE_CONTROL, NO_STORE);
+        }
+        let body_is_unread = matches!(status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT);
+        if body_is_unread || self.worker.draining.has_begun() {
+            head.set_connection_type(ConnectionType::Close);
+        }
+        let duration = begun.at.elapsed();
+        let metrics =
+            self.methods.iter().find(|(known, _)| *known == method).map_or(&self.other, |(_, of)| of);
+        metrics.answered(status.as_u16(), duration);
+        tracing::debug!(request_id = ?begun.id, %method, route = self.route, status = status.as_u16(), ?duration, "Answered");
+        answer.headers_mut().insert(X_REQUEST_ID, begun.id);
+        answer
+    }
+
+    /// Gives a problem its document, now that the request id is at hand.
+    fn with_problem_written(
+        &self,
+        id: &HeaderValue,
+        method: &Method,
+        answer: ServiceResponse<BoxBody>,
+    ) -> ServiceResponse<BoxBody> {
+        let Some(problem) = answer.response().error().and_then(|error| error.as_error::<Problem>()) else {
+            return answer;
+        };
+        let id = id.to_str().unwrap_or_default();
+        let code = problem.code();
+        let document = problem.to_json(id);
+        let allow = problem.allow().and_then(|methods| HeaderValue::try_from(methods).ok());
+        if code.status() >= 500 {
+            self.worker.failures.say(id, self.route, problem);
+        }
+        let mut answer = answer.map_body(|_, _| BoxBody::new(document));
+        let headers = answer.headers_mut();
+        headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
+        if *method != Method::GET {
+            headers.insert(STOCKADE_OUTCOME, HeaderValue::from_static(code.as_str()));
+        }
+        if code.status() == 503 || code == Code::RequestTimeout {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+        }
+        if let Some(allow) = allow {
+            headers.insert(header::ALLOW, allow);
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_are_legal_and_all_different() {
+        let ids = RequestIds::new();
+        let made: std::collections::HashSet<_> =
+            (0..10_000).map(|_| ids.make().as_bytes().to_vec()).collect();
+        assert_eq!(made.len(), 10_000);
+        assert!(made.iter().all(|id| is_legal(id)));
+    }
+
+    #[test]
+    fn the_clients_request_id_is_taken_over_if_it_is_harmless() {
+        assert!(is_legal(b"2f6b.A_z-9"));
+        for bad in ["", "a b", "a\"b", "{}", &"x".repeat(129)] {
+            assert!(!is_legal(bad.as_bytes()), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The one table of problems: what a code means, and what its caller should do.
+
+use crate::domain::Refusal;
+use crate::store::StoreError;
+
+/// What the caller of a refused request should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Tell the shopper: it is an answer, not a failure.
+    Show,
+    /// Send the same request with the same key again, after `Retry-After`.
+    RetrySameKey,
+    /// This key's story is over: a new attempt needs a new key.
+    NewKey,
+    /// Give the money back, where it was taken already.
+    Refund,
+    /// Correct the request: a repeat gets the same answer.
+    FixTheCall,
+    /// Nothing the caller can do: the operator must look.
+    CallTheOperator,
+}
+
+impl Remedy {
+    /// In a few words, as the README's table has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Show => "show",
+            Self::RetrySameKey => "retry, same key",
+            Self::NewKey => "new key",
+            Self::Refund => "refund",
+            Self::FixTheCall => "fix the call",
+            Self::CallTheOperator => "call the operator",
+        }
+    }
+}
+
+macro_rules! problems {
+    ($($name:ident $code:literal $status:literal $remedy:ident $title:literal $advice:literal;)*) => {
+        /// Every code that `code` of a problem can have.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $(#[doc = $title] $name,)*
+        }
+
+        impl Code {
+            /// All of them, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The word.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// Status of the answer.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$name => $status,)* }
+            }
+
+            /// What happened, in a few words that never change.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+
+            /// What the caller should do.
+            pub fn remedy(self) -> Remedy {
+                match self { $(Self::$name => Remedy::$remedy,)* }
+            }
+
+            /// The same in a sentence.
+            pub fn advice(self) -> &'static str {
+                match self { $(Self::$name => $advice,)* }
+            }
+
+            /// URI of the problem's page.
+            pub fn uri(self) -> &'static str {
+                match self { $(Self::$name => concat!("/problems/", $code),)* }
+            }
+        }
+    };
+}
+
+problems! {
+    UnknownSale "unknown_sale" 404 FixTheCall "No such sale"
+        "Create the sale with PUT first, or correct its name.";
+    UnknownSku "unknown_sku" 404 FixTheCall "No such SKU in this sale"
+        "Add the SKU with PUT, or correct its name.";
+    UnknownReservation "unknown_reservation" 404 FixTheCall "No such reservation"
+        "It was never made, belongs to somebody else, or its record was archived after its retention.";
+    SaleNotOpen "sale_not_open" 409 Show "The sale has not begun"
+        "Show `opens_at`. The same key may be used once the sale is open.";
+    SalePaused "sale_paused" 409 Show "The sale is paused"
+        "Show that the sale is paused. The same key may be used once it goes on.";
+    SaleClosed "sale_closed" 409 Show "The sale is closed"
+        "Show that the sale is over. Holds that exist can still be confirmed.";
+    SaleDeleting "sale_deleting" 409 Show "The sale is being deleted"
+        "Its name can be used again when its records are gone.";
+    SaleNotEmpty "sale_not_empty" 409 FixTheCall "The sale is not empty"
+        "Release or confirm what is held, and close the sale, before deleting it.";
+    PreconditionFailed "precondition_failed" 412 FixTheCall "The sale is not in the expected state"
+        "Read the sale again, decide again, and send its new `ETag`.";
+    StockExists "stock_exists" 409 FixTheCall "The SKU exists with another initial stock"
+        "Change the supply of a known SKU with an adjustment.";
+    InitialRequired "initial_required" 422 FixTheCall "A new SKU needs its initial stock"
+        "Send `initial`.";
+    TooManySkus "too_many_skus" 409 FixTheCall "The sale has all the SKUs it can have"
+        "Spread the SKUs over several sales: one holds at most 10,000.";
+    TooManyUnits "too_many_units" 409 FixTheCall "The sale has all the units it can have"
+        "One sale holds at most 1,000,000,000,000 units.";
+    HoldTooLong "hold_too_long" 422 FixTheCall "The hold would last too long"
+        "Ask for a deadline no later than `extendable_until`.";
+    BuyerRequired "buyer_required" 422 FixTheCall "A buyer must be named"
+        "A limit applies to what was asked for: send `buyer`.";
+    BuyerHolds "buyer_holds" 409 Show "The buyer has too many open holds"
+        "Let the buyer confirm or release a hold first.";
+    BuyerLimit "buyer_limit" 409 Show "The buyer has all the units one buyer may have"
+        "Show the limit.";
+    SoldOut "sold_out" 409 Show "Not enough units are left"
+        "Show that it is sold out. Where `may_return` is true, units are still held by others and may come back \
+         at `retry_at`; the same key may be used again. After a payment: refund.";
+    IdempotencyKeyReused "idempotency_key_reused" 422 NewKey "The idempotency key was used with another request"
+        "Send the first request again to get its answer, or use a new key for the new one.";
+    IdempotencyKeyRequired "idempotency_key_required" 400 FixTheCall "An idempotency key is needed"
+        "A return of single lines is not safe to repeat without an `Idempotency-Key`.";
+    IdempotencyKeyInvalid "idempotency_key_invalid" 400 FixTheCall "The idempotency key is not valid"
+        "Send one `Idempotency-Key` of 1-255 printable ASCII characters, bare or in double quotes, and no parameters.";
+    HoldExpired "hold_expired" 410 Refund "The hold has expired"
+        "Reserve again with a new key. Where the money was taken: confirm with `\"if_expired\":\"retake\"`, or refund.";
+    AlreadyConfirmed "already_confirmed" 409 FixTheCall "The reservation is confirmed"
+        "It is sold: give units back with return.";
+    AlreadyReleased "already_released" 409 Refund "The reservation was released"
+        "The units were given back. Reserve again with a new key; where the money was taken, refund.";
+    AlreadyReturned "already_returned" 409 NewKey "The reservation was returned"
+        "The units were sold and returned. Reserve again with a new key.";
+    NotConfirmed "not_confirmed" 409 FixTheCall "Only confirmed units can be returned"
+        "Release a hold instead.";
+    PartOfOrder "part_of_order" 409 FixTheCall "The reservation is a part of an order"
+        "Call the order: its parts move together.";
+    QuantityExceedsReservation "quantity_exceeds_reservation" 422 FixTheCall "More units than the reservation has"
+        "Ask for no more than the reservation's lines have left.";
+    InsufficientAvailable "insufficient_available" 409 FixTheCall "Not enough units are available"
+        "Take away no more than `level.available`: held and sold units stay.";
+    GrantedChanged "granted_changed" 409 FixTheCall "The supply is not what the caller expects"
+        "Read `level`, decide again, and send its `granted` as `if_granted`.";
+    CursorExpired "cursor_expired" 410 FixTheCall "The cursor is older than the events that are kept"
+        "Read the present state, then go on from `oldest`, or from the beginning without `after`.";
+    MalformedJson "malformed_json" 400 FixTheCall "The body is not JSON"
+        "Send one complete JSON document.";
+    InvalidRequest "invalid_request" 422 FixTheCall "The request is not valid"
+        "Correct the fields that `errors` names.";
+    UnsupportedMediaType "unsupported_media_type" 415 FixTheCall "The body must be JSON"
+        "Send `Content-Type: application/json`, in UTF-8 and not compressed.";
+    PayloadTooLarge "payload_too_large" 413 FixTheCall "The body is too large"
+        "Bodies hold at most 64 KB, that of PUT sale 1 MB: split the call.";
+    RequestTimeout "request_timeout" 408 RetrySameKey "The body came too slowly"
+        "Nothing was done. Send the request again with the same key.";
+    NotFound "not_found" 404 FixTheCall "No such path"
+        "See /openapi.json for the paths there are.";
+    MethodNotAllowed "method_not_allowed" 405 FixTheCall "The path does not know this method"
+        "Use a method that `Allow` names.";
+    QueueFull "queue_full" 503 RetrySameKey "Too many requests are waiting"
+        "Nothing was done. Send the request again with the same key after `Retry-After`.";
+    Draining "draining" 503 RetrySameKey "This process is stopping"
+        "Nothing was done. Send the request again with the same key: another process will answer.";
+    StoreFull "store_full" 503 RetrySameKey "The store is out of memory"
+        "Nothing was done. Operator: give Redis more memory, or shorten retentions.";
+    StoreUnavailable "store_unavailable" 503 RetrySameKey "The store cannot be reached"
+        "Nothing was done. Send the request again with the same key after `Retry-After`.";
+    StoreReadOnly "store_read_only" 503 RetrySameKey "The store does not take writes"
+        "Nothing was done. Operator: Redis is a replica, lacks replicas, or cannot write to its disk.";
+    StoreBusy "store_busy" 503 RetrySameKey "The store is busy"
+        "Nothing was done. Send the request again with the same key after `Retry-After`.";
+    StoreLoading "store_loading" 503 RetrySameKey "The store is loading its data"
+        "Nothing was done. Send the request again with the same key after `Retry-After`.";
+    OutcomeUnknown "outcome_unknown" 503 RetrySameKey "The outcome is not known"
+        "It may have been done. Send the request again with the same key to find out: it has one effect at most.";
+    Corrupt "corrupt" 500 CallTheOperator "A record of the store is damaged"
+        "Nothing was done. Operator: see the log line of this request id.";
+    Internal "internal" 500 CallTheOperator "A fault of this service"
+        "It may have been done. Operator: see the log line of this request id.";
+}
+
+impl Code {
+    /// Whether the same request with the same key may be sent again as it is, without asking anybody.
+    pub fn retryable(self) -> bool {
+        self.remedy() == Remedy::RetrySameKey
+    }
+
+    /// For a 5xx: whether the request took effect, `not_applied` or `unknown`.
+    pub fn outcome(self) -> Option<&'static str> {
+        match self {
+            Self::OutcomeUnknown | Self::Internal => Some("unknown"),
+            _ if self.status() >= 500 => Some("not_applied"),
+            _ => None,
+        }
+    }
+
+    /// The code that has this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == word)
+    }
+}
+
+impl From<&Refusal> for Code {
+    fn from(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::UnknownSale => Self::UnknownSale,
+            Refusal::UnknownSku(_) => Self::UnknownSku,
+            Refusal::UnknownReservation => Self::UnknownReservation,
+            Refusal::SaleNotOpen { .. } => Self::SaleNotOpen,
+            Refusal::SalePaused => Self::SalePaused,
+            Refusal::SaleClosed => Self::SaleClosed,
+            Refusal::SaleDeleting => Self::SaleDeleting,
+            Refusal::SaleNotEmpty { .. } => Self::SaleNotEmpty,
+            Refusal::PreconditionFailed => Self::PreconditionFailed,
+            Refusal::StockExists { .. } => Self::StockExists,
+            Refusal::InitialRequired => Self::InitialRequired,
+            Refusal::TooManySkus => Self::TooManySkus,
+            Refusal::TooManyUnits => Self::TooManyUnits,
+            Refusal::HoldTooLong { .. } => Self::HoldTooLong,
+            Refusal::BuyerRequired => Self::BuyerRequired,
+            Refusal::BuyerHolds { .. } => Self::BuyerHolds,
+            Refusal::BuyerLimit { .. } => Self::BuyerLimit,
+            Refusal::SoldOut { .. } => Self::SoldOut,
+            Refusal::IdempotencyKeyReused => Self::IdempotencyKeyReused,
+            Refusal::IdempotencyKeyRequired => Self::IdempotencyKeyRequired,
+            Refusal::HoldExpired(..) => Self::HoldExpired,
+            Refusal::AlreadyConfirmed(_) => Self::AlreadyConfirmed,
+            Refusal::AlreadyReleased(_) => Self::AlreadyReleased,
+            Refusal::AlreadyReturned(_) => Self::AlreadyReturned,
+            Refusal::NotConfirmed(_) => Self::NotConfirmed,
+            Refusal::PartOfOrder(_) => Self::PartOfOrder,
+            Refusal::QuantityExceedsReservation(_) => Self::QuantityExceedsReservation,
+            Refusal::InsufficientAvailable(_) => Self::InsufficientAvailable,
+            Refusal::GrantedChanged(_) => Self::GrantedChanged,
+            Refusal::CursorExpired { .. } => Self::CursorExpired,
+        }
+    }
+}
+
+impl From<&StoreError> for Code {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::NotApplied(word) => Self::from_word(word).unwrap_or(Self::StoreUnavailable),
+            StoreError::Unknown(_) => Self::OutcomeUnknown,
+            StoreError::Corrupt(_) => Self::Corrupt,
+            StoreError::Reply(_) => Self::Internal,
+        }
+    }
+}

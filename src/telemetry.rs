@@ -1,0 +1,23 @@
+//! The log. Text of clients is written with `Debug`, so that it cannot forge lines.
+
+use crate::config::LogForm;
+use anyhow::{Result, anyhow};
+use std::io::IsTerminal;
+use tracing_subscriber::EnvFilter;
+
+/// What is logged where RUST_LOG says nothing.
+const FILTER_DEFAULT: &str = "info";
+
+/// Starts the log of this process, on standard output.
+pub fn init(form: LogForm) -> Result<()> {
+    let filter = EnvFilter::builder()
+        .with_default_directive(FILTER_DEFAULT.parse()?)
+        .from_env()
+        .map_err(|error| anyhow!("RUST_LOG cannot be read: {error}"))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal());
+    match form {
+        LogForm::Pretty => log.with_target(false).try_init(),
+        LogForm::Json => log.json().flatten_event(true).try_init(),
+    }
+    .map_err(|error| anyhow!("the log cannot be started: {error}"))
+}

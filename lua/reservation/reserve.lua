@@ -185,7 +185,7 @@ local function reserve(key, old_key, hold_ms, buyer_index, tail, cart, quantitie
   local entry
   if buyer_index > 0 then
     local at = buyers_at + 2 * buyer_index
-    entry = buyers[ARGV[at - 1] .. ARGV[at]]
+    entry = buyers[ARGV[at - 1] .. ':' .. ARGV[at]]
   end
   local expires_at, extendable_until, replaces = now + hold, now + rules.hold_ms_max, ''
   local old, refusal

@@ -16,7 +16,7 @@ local RECORD_PATTERN = '^(%l+)\n(%d+)\n(%d+)\n(%d*)\n(%d+)\n(%x?[HU]*[%d,]*)\n([
 local STATUSES = { held = true, confirmed = true, released = true, expired = true, returned = true }
 
 local rules, now
-local levels, buyers, records = {}, {}, {} -- by SKU; by bucket and buyer; by key
+local levels, buyers, records = {}, {}, {} -- by SKU; by bucket:buyer; by key
 local events = {}
 local due_add, due_remove, done_add = {}, {}, {}
 local dirty_records, new_records, dirty_buyers = {}, {}, {} -- new ones are texts by key, not parsed
@@ -147,7 +147,7 @@ local function read_buyers(wanted)
   for bucket, names in pairs(by_bucket) do
     local texts = read('buyers', 'HMGET', KEYS[BUYERS_AT + bucket], unpack(names))
     for n = 1, #names do
-      buyers[bucket .. names[n]] = parse_buyer(bucket, names[n], texts[n])
+      buyers[bucket .. ':' .. names[n]] = parse_buyer(bucket, names[n], texts[n])
     end
   end
 end
@@ -155,7 +155,7 @@ end
 local function buyer_of(record)
   if record[COUNTED] ~= '' then
     local bucket = tonumber(sub(record[COUNTED], 1, 1), 16)
-    return buyers[bucket .. record[BUYER]]
+    return buyers[bucket .. ':' .. record[BUYER]]
   end
 end
 

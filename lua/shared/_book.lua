@@ -343,7 +343,7 @@ local function limit_of(entry, record_skus, units)
   for n = 1, #record_skus do
     local sku = record_skus[n]
     local limit, counted = levels[sku].l, entry.skus[sku] or 0
-    if limit and counted + units[n] > limit then
+    if limit and units[n] > 0 and counted + units[n] > limit then
       return format('buyer_limit\n%s\n%d\n%d\n%d', sku, limit, counted, units[n])
     end
   end

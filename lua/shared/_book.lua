@@ -95,9 +95,14 @@ local function get_record(key)
   return entry and entry.parsed
 end
 
+-- A changed record moves the revision of its SKUs, also where no level moves: the audit adds up records of SKUs
+-- whose revision stands still.
 local function put_record(record)
   records[record.key] = { parsed = record }
   dirty_records[record.key] = record
+  for n = 1, #record.skus do
+    levels[record.skus[n]].revised = true
+  end
 end
 
 local function is_overdue(record)

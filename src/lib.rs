@@ -6,4 +6,5 @@ pub mod domain;
 pub mod metrics;
 pub mod store;
 pub mod workers;
+pub mod audit_command;
 pub mod embedded_redis;

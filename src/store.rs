@@ -13,6 +13,7 @@ pub mod sales;
 pub mod stock;
 pub mod events;
 pub mod sweep;
+pub mod audit;
 pub mod checks;
 
 pub use error::StoreError;

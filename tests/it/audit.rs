@@ -288,3 +288,37 @@ async fn a_live_sale_shows_no_false_drift() {
 fn hold_line(hold: &Reservation) -> Lines {
     lines(&format!("{}=1", hold.lines[0].sku))
 }
+
+/// Extends and swaps leave every level as it is, but move holds behind the page that the audit is reading.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_that_move_while_they_are_counted_are_no_drift() {
+    let shop = Arc::new(Shop::open(RedisServer::shared(), &[("red", 3_000)]).await);
+    let keys: Vec<String> = (0..2_000).map(|n| n.to_string()).collect();
+    let holds = join_all(keys.iter().map(|key| shop.hold(key, "red=1"))).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let mover = {
+        let (shop, over) = (Arc::new(shop.another()), Arc::clone(&over));
+        tokio::spawn(async move {
+            let mut swapped = None;
+            for n in 0.. {
+                if over.load(Ordering::Relaxed) {
+                    return n;
+                }
+                let key = format!("move {n}");
+                let moved = shop.extend(&key, holds[n % 1_900].id, 700 + (n as u64) % 2_000).await;
+                assert_eq!(word(&moved), "extended");
+                let replaces = swapped.or(Some(holds[1_999].id));
+                let swap = Reserve { replaces, hold_seconds: Some(3_000), ..cart("red=1") };
+                swapped = Some(held(shop.reserve(&key, swap).await).id);
+            }
+            unreachable!()
+        })
+    };
+    for _ in 0..5 {
+        let report = audit(&shop).await;
+        assert!(report.is_clean(), "{report}");
+    }
+    over.store(true, Ordering::Relaxed);
+    assert!(mover.await.unwrap() > 0);
+    shop.assert_books_balance().await;
+}

@@ -4,6 +4,7 @@
 
 mod audit;
 mod embedded;
+mod model;
 mod redis_server;
 mod sandbox;
 mod self_test;

@@ -18,11 +18,6 @@ struct Busy {
     sold: ReservationId,
 }
 
-fn short(id: ReservationId) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(id.0.as_bytes())
-}
-
 async fn busy() -> Busy {
     let rules = PutSale { buyer_limit: Some(50), buyer_holds_max: Some(9), ..PutSale::default() };
     let shop =

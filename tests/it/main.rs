@@ -5,6 +5,7 @@
 mod audit;
 mod embedded;
 mod model;
+mod races;
 mod redis_server;
 mod sandbox;
 mod self_test;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use stockade::domain::quantity::Line;
 use stockade::domain::sale::{SkuSpec, Skus};
 use stockade::domain::*;
-use stockade::store::{Decided, Shared, Store};
+use stockade::store::{Decided, EventsAfter, Shared, Store};
 
 /// A sale, a store like a worker's, and what another worker would share with it.
 pub struct Shop {
@@ -171,4 +171,46 @@ pub fn seeded(test: &str) -> StdRng {
     };
     eprintln!("{test}: STOCKADE_TEST_SEED={seed}");
     StdRng::seed_from_u64(seed)
+}
+
+impl Shop {
+    /// Checks that the events of each reservation make one life: held -> confirmed (-> returned) | released | expired
+    /// (-> retaken), and that each key has one. Answers how often each event was written.
+    pub async fn assert_lives_are_lived_once(&self) -> BTreeMap<String, usize> {
+        let (mut states, mut counts) = (BTreeMap::new(), BTreeMap::new());
+        let mut after = EventsAfter::Oldest;
+        loop {
+            let page = match self.store.events(&self.sale, after, 500).await.unwrap() {
+                Decision::Done(_, page) => page,
+                Decision::Refused(refusal) => panic!("{refusal:?}"),
+            };
+            for event in &page.items {
+                let word = event.kind.rsplit('.').next().unwrap();
+                *counts.entry(word.to_owned()).or_default() += 1;
+                if let EventKind::Reservation { reservation, .. } = &event.data {
+                    let before = states.insert(reservation.id, word.to_owned());
+                    let legal: &[Option<&str>] = match word {
+                        "held" => &[None],
+                        "extended" | "confirmed" | "released" | "expired" => {
+                            &[Some("held"), Some("extended")]
+                        }
+                        "retaken" => &[Some("expired")],
+                        "returned" => &[Some("confirmed"), Some("retaken"), Some("returned")],
+                        _ => &[],
+                    };
+                    assert!(legal.contains(&before.as_deref()), "{}: {before:?} -> {word}", reservation.id);
+                }
+            }
+            match page.items.last() {
+                Some(last) => after = EventsAfter::Cursor(last.cursor.clone()),
+                None => return counts,
+            }
+        }
+    }
+}
+
+/// The 22 characters that stand for an id in keys.
+pub fn short(id: ReservationId) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(id.0.as_bytes())
 }

@@ -1,5 +1,6 @@
 //! Options: flags, or environment variables of the same name. Wrong ones stop the start.
 
+use crate::domain::SaleId;
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::fmt;
@@ -25,6 +26,11 @@ pub struct Config {
 pub enum Command {
     /// Serve HTTP (the default).
     Serve,
+    /// Check the books of one sale, or of all: exit code 1 if a counter is not what records and ledger say.
+    Audit {
+        /// The sale; default: all.
+        sale: Option<SaleId>,
+    },
     /// Print the OpenAPI document.
     Openapi,
     /// Ask the service at the listen address whether it is ready; for container health checks.

@@ -7,6 +7,7 @@ pub mod metrics;
 pub mod store;
 pub mod workers;
 pub mod http;
+pub mod audit_command;
 pub mod embedded_redis;
 pub mod config;
 pub mod telemetry;

@@ -6,20 +6,34 @@ use stockade::embedded_redis::{EmbeddedRedis, Role};
 use stockade::config::{Command, Config, LogForm, Options};
 use stockade::metrics::Metrics;
 use stockade::store::{Shared, Store};
-use stockade::{http, telemetry};
+use stockade::domain::SaleId;
+use stockade::{audit_command, http, telemetry};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 #[actix_web::main]
-async fn main() -> Result<()> {
+async fn main() -> Result<ExitCode> {
     let config = Config::load();
     match config.command() {
-        Command::Serve => serve(&config.options).await,
-        Command::Openapi => {
-            println!("{}", http::docs::openapi_json());
-            Ok(())
-        }
-        Command::Healthcheck => app::healthcheck(config.options.listen),
+        Command::Serve => serve(&config.options).await?,
+        Command::Audit { sale } => return audit(&config.options, sale.as_ref()).await,
+        Command::Openapi => println!("{}", http::docs::openapi_json()),
+        Command::Healthcheck => app::healthcheck(config.options.listen)?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Audits on the given Redis, or on the private one, which is started for this if it does not run.
+async fn audit(options: &Options, sale: Option<&SaleId>) -> Result<ExitCode> {
+    let metrics = Arc::new(Metrics::new().context("the metrics are not sound")?);
+    let open = |url| Store::open(&Shared::new(app::pool_config(options, url), metrics));
+    let Some(url) = &options.redis_url else {
+        let engine = EmbeddedRedis::start(&options.data_dir, Role::Tool).await?;
+        let code = audit_command::run(&open(engine.url())?, sale).await;
+        engine.stop().await?;
+        return Ok(code);
+    };
+    Ok(audit_command::run(&open(url.expose().to_owned())?, sale).await)
 }
 
 /// Starts what is missing, checks what is there, serves.

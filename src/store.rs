@@ -13,6 +13,7 @@ pub mod sales;
 pub mod stock;
 pub mod events;
 pub mod sweep;
+pub mod audit;
 pub mod checks;
 
 pub use error::StoreError;
@@ -23,6 +24,8 @@ pub use sales::PutAnswer;
 
 use crate::domain::{Decision, Refusal, SaleId, Timestamp};
 use crate::metrics::Metrics;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared as SharedFuture};
 use group_commit::{Answered, Committer, Lane, Request};
 use ids::IdMaker;
 use keys::SaleKeys;
@@ -30,8 +33,9 @@ use quick_cache::sync::Cache;
 use redis::{Cmd, Value};
 use reply::CallRefusal;
 use scripts::{Script, Scripts};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A decision, or why there is none.
 pub type Decided<T> = Result<Decision<T>, StoreError>;
@@ -91,6 +95,20 @@ pub struct SaleHandle {
 pub struct Store {
     committer: Committer,
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
+    /// Reads of incarnations that are under way.
+    loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
+}
+
+type Loaded = Result<Option<Arc<SaleHandle>>, StoreError>;
+type Loading = SharedFuture<BoxFuture<'static, Loaded>>;
+
+/// Takes the read of a sale off the list when it is dropped.
+struct Ended<'a>(&'a Store, &'a SaleId);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.loading.lock().unwrap_or_else(PoisonError::into_inner).remove(self.1);
+    }
 }
 
 impl Store {
@@ -104,7 +122,7 @@ impl Store {
             metrics: Arc::clone(&shared.metrics),
             runtime: tokio::runtime::Handle::current(),
         };
-        Ok(Self { committer, sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)) })
+        Ok(Self { committer, sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)), loading: Arc::default() })
     }
 
     fn scripts(&self) -> &Scripts {
@@ -131,11 +149,39 @@ impl Store {
         answer.inspect_err(|error| self.committer.metrics.redis_error(error.code()))
     }
 
-    /// The present incarnation of a sale, as far as this store knows.
-    async fn handle(&self, sale: &SaleId) -> Result<Option<Arc<SaleHandle>>, StoreError> {
+    /// The present incarnation of a sale, as far as this store knows. The crowd that meets a fresh store waits for one
+    /// read; thousands would wait for a connection each, and some in vain.
+    async fn handle(&self, sale: &SaleId) -> Loaded {
         if let Some(handle) = self.sales.get(sale) {
             return Ok(Some(handle));
         }
+        let (loading, is_ours) = self.loading(sale);
+        match loading.await {
+            // That read may have begun before the sale was made; only who began it knows better.
+            Ok(None) if !is_ours => self.load(sale).await,
+            loaded => loaded,
+        }
+    }
+
+    fn loading(&self, sale: &SaleId) -> (Loading, bool) {
+        let mut all = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loading) = all.get(sale) {
+            return (loading.clone(), false);
+        }
+        let (store, name) = (self.clone(), sale.clone());
+        let load = self.committer.runtime.spawn(async move {
+            // It is no longer under way when the task ends, however it ends.
+            let _ended = Ended(&store, &name);
+            store.load(&name).await
+        });
+        let dropped = |_| Err(StoreError::Unknown("the read was dropped".into()));
+        let loading = load.map(move |loaded| loaded.unwrap_or_else(dropped)).boxed().shared();
+        all.insert(sale.clone(), loading.clone());
+        (loading, true)
+    }
+
+    /// Reads the present incarnation of a sale, and remembers it.
+    async fn load(&self, sale: &SaleId) -> Loaded {
         let keys = SaleKeys::new(sale);
         let mut cmd = redis::cmd("HMGET");
         cmd.arg(keys.rules()).arg(&["generation", "id_key", "status"]);
@@ -149,6 +195,9 @@ impl Store {
             return Ok(None);
         }
         let generation = String::from_utf8(generation.clone()).map_err(|_| StoreError::Corrupt("rules".into()))?;
+        if let Some(known) = self.sales.get(sale).filter(|known| known.generation == generation) {
+            return Ok(Some(known)); // it has the queues that others wait in
+        }
         let handle = Arc::new(SaleHandle { generation, keys, ids: IdMaker::new(id_key), lane: Lane::default() });
         self.sales.insert(sale.clone(), Arc::clone(&handle));
         Ok(Some(handle))
@@ -161,11 +210,15 @@ impl Store {
         prepare: impl Fn(&SaleHandle) -> Request,
         read: impl FnOnce(Timestamp, Option<Timestamp>, &str) -> Decided<T>,
     ) -> Decided<T> {
+        let mut handle = self.handle(sale).await?;
         for _ in 0..2 {
-            let Some(handle) = self.handle(sale).await? else { break };
-            match self.committer.commit(&handle, prepare(&handle)).await? {
+            let Some(present) = handle else { break };
+            match self.committer.commit(&present, prepare(&present)).await? {
                 Answered::Answer { now, retry_at, text } => return read(now, retry_at, &text),
-                Answered::Refused(CallRefusal::UnknownSale | CallRefusal::StaleGeneration) => self.sales.remove(sale),
+                Answered::Refused(CallRefusal::UnknownSale | CallRefusal::StaleGeneration) => {
+                    self.sales.remove_if(sale, |known| known.generation == present.generation);
+                    handle = self.load(sale).await?;
+                }
             };
         }
         Ok(Decision::Refused(Refusal::UnknownSale))

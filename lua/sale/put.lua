@@ -3,7 +3,7 @@
 --[[ Make a sale, replace its rules, or add SKUs and set their limits. The only writer of rules.
 KEYS[1..5]   st:{sale}:rules stock skus events adjustments
 ARGV[1]      clock_offset_ms        0 outside tests
-ARGV[2]      new generation         used if there is no sale yet
+ARGV[2]      new generation         used if there is no sale yet; '' = the caller knows of one, and makes none
 ARGV[3]      new id_key             likewise
 ARGV[4]      expect                 '' anything | "absent" | <generation>-<version>
 ARGV[5]      operation              id:fingerprint
@@ -35,7 +35,7 @@ local totals = levels['']
 
 if rules and rules.status == 'deleted' then
   return { 'sale_deleting' }
-elseif not rules and not with_rules then
+elseif not rules and (not with_rules or ARGV[2] == '') then
   return { 'unknown_sale' }
 end
 if rules then

@@ -16,7 +16,7 @@ local RECORD_PATTERN = '^(%l+)\n(%d+)\n(%d+)\n(%d*)\n(%d+)\n(%x?[HU]*[%d,]*)\n([
 local STATUSES = { held = true, confirmed = true, released = true, expired = true, returned = true }
 
 local rules, now
-local levels, buyers, records = {}, {}, {} -- by SKU; by bucket and buyer; by key
+local levels, buyers, records = {}, {}, {} -- by SKU; by name; by key
 local events = {}
 local due_add, due_remove, done_add = {}, {}, {} -- score and id in turn; ids; score and id in turn
 local dirty_records, dirty_buyers = {}, {}
@@ -97,9 +97,14 @@ local function get_record(key)
   return entry and entry.parsed
 end
 
+-- A changed record moves the revision of its SKUs, also where no level moves: the audit adds up records of SKUs
+-- whose revision stands still.
 local function put_record(record)
   records[record.key] = { parsed = record }
   dirty_records[record.key] = record
+  for n = 1, #record.skus do
+    levels[record.skus[n]].revised = true
+  end
 end
 
 local function is_overdue(record)
@@ -359,7 +364,7 @@ local function limit_of(entry, record_skus, units)
   end
   for n = 1, #record_skus do
     local limit = levels[record_skus[n]].l
-    if limit then
+    if limit and units[n] > 0 then
       local counted = counted_of(entry, record_skus[n])
       if counted + units[n] > limit then
         return format('buyer_limit\n%s\n%d\n%d\n%d', record_skus[n], limit, counted, units[n])

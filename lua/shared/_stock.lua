@@ -1,5 +1,6 @@
 -- Levels of SKUs as an in-memory table: read once, changed by every request of the batch, written once.
--- A level: a available, h held, s sold, g granted, i initial, l buyer limit or nil, x archived sold, r revision.
+-- A level: a available, h held, s sold, g granted, i initial, l buyer limit or nil, x archived sold, r revision; and
+-- `revised` when a record that names it changed.
 
 local LEVEL_FIELDS = { ':a', ':h', ':s', ':g', ':i', ':l', ':x', ':r' }
 
@@ -56,7 +57,8 @@ end
 local function changed_levels(levels, events)
   local values = {}
   for sku, level in pairs(levels) do
-    if level and (level.a ~= level.a0 or level.h ~= level.h0 or level.s ~= level.s0 or level.g ~= level.g0) then
+    local moved = level and (level.a ~= level.a0 or level.h ~= level.h0 or level.s ~= level.s0 or level.g ~= level.g0)
+    if moved or (level and level.revised) then
       if level.a < 0 or level.h < 0 or level.s < 0 or level.a + level.h + level.s ~= level.g then
         corrupt('stock')
       end

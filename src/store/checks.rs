@@ -102,6 +102,10 @@ impl Store {
         if ended.items.len() != 2 || (level.available, level.granted) != (3, 3) {
             return Err(CheckError::SelfTest("the books do not balance".into()));
         }
+        let audit = self.audit(Some(&sale)).await?;
+        if !audit.is_clean() {
+            return Err(CheckError::SelfTest(format!("the books do not balance:\n{audit}")));
+        }
         expect("switch", self.switch_sale(&sale, Switch::Close).await?, Outcome::Changed)?;
         let closed = expect("read", self.sale(&sale).await?, Outcome::Unchanged)?;
         expect("delete", self.delete_sale(&sale).await?, Outcome::Deleted)?;

@@ -39,7 +39,8 @@ impl StoreError {
             "NOPERM" | "NOAUTH" | "WRONGPASS" | "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT" => {
                 Self::NotApplied("store_unavailable")
             }
-            "CORRUPT" => Self::Corrupt(detail.to_owned()),
+            // Redis adds where in which script.
+            "CORRUPT" => Self::Corrupt(detail.split(" script:").next().unwrap_or_default().to_owned()),
             _ => Self::Reply(format!("{code} {detail}")),
         }
     }

@@ -59,14 +59,20 @@ impl Store {
         stock: Skus,
     ) -> Decided<PutAnswer> {
         let skus = stock.0.into_iter().map(|(sku, SkuSpec { initial, buyer_limit })| (sku, Some(initial), buyer_limit));
-        let operation = (caller, key);
-        self.put(sale, operation, expect, Some(&rules), skus.collect()).await
+        let (operation, skus) = ((caller, key), skus.collect());
+        let decided = self.put(sale, operation, expect, Some(&rules), &skus).await?;
+        if matches!(decided, Decision::Refused(Refusal::UnknownSale)) {
+            // The incarnation that this store remembers is gone: make another one.
+            self.sales.remove(sale);
+            return self.put(sale, operation, expect, Some(&rules), &skus).await;
+        }
+        Ok(decided)
     }
 
     /// Adds a SKU to a sale, or sets its buyer limit.
     pub async fn put_sku(&self, sale: &SaleId, sku: &Sku, request: PutSku) -> Decided<Level> {
         let skus = vec![(sku.clone(), request.initial, request.buyer_limit)];
-        let put = self.put(sale, (&Caller::default(), None), &Expect::Anything, None, skus).await?;
+        let put = self.put(sale, (&Caller::default(), None), &Expect::Anything, None, &skus).await?;
         let outcome = match put {
             Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
             Decision::Done(outcome, _) => outcome,
@@ -83,12 +89,17 @@ impl Store {
         (caller, key): (&Caller, Option<&IdempotencyKey>),
         expect: &Expect,
         rules: Option<&SaleRules>,
-        skus: SkuArgs,
+        skus: &SkuArgs,
     ) -> Decided<PutAnswer> {
-        let present = self.handle(sale).await?.map(|handle| handle.generation.clone());
-        let (generation, id_key) = (present.unwrap_or_else(ids::random_hex::<8>), ids::random_hex::<16>());
-        // Registered first, created second: the sweeper must find every sale.
-        self.register(sale, &generation).await?;
+        let (generation, id_key) = match self.handle(sale).await? {
+            // Never used again: an incarnation has one secret, and ids made with another would not be refused.
+            Some(_) => (String::new(), String::new()),
+            None => (ids::random_hex::<8>(), ids::random_hex::<16>()),
+        };
+        if !generation.is_empty() {
+            // Registered first, created second: the sweeper must find every sale.
+            self.register(sale, &generation).await?;
+        }
         let keys = SaleKeys::new(sale);
         let script = &self.scripts().put;
         let mut cmd = script.call(5);
@@ -100,9 +111,9 @@ impl Store {
             Expect::Etag(etag) => etag,
         };
         cmd.arg(self.offset_ms()).arg(&generation).arg(id_key).arg(expect);
-        cmd.arg(put_operation(sale, caller, key, &rules_args, &skus));
+        cmd.arg(put_operation(sale, caller, key, &rules_args, skus));
         cmd.arg(if rules.is_some() { "rules" } else { "skus" }).arg(&rules_args[..]);
-        for (sku, initial, limit) in &skus {
+        for (sku, initial, limit) in skus {
             cmd.arg(sku.as_str()).arg(text_of(*initial)).arg(text_of(*limit));
         }
         let texts = self.call(script, &cmd).await?;

@@ -56,6 +56,7 @@ scripts! {
     read = "reservation/read",
     list = "reservation/list",
     due = "reservation/due",
+    inspect = "reservation/inspect",
 }
 
 impl Default for Scripts {

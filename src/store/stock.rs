@@ -175,7 +175,7 @@ impl Store {
 }
 
 /// Values of HMGET.
-fn hash_values(value: Value) -> Result<Vec<Option<String>>, StoreError> {
+pub(super) fn hash_values(value: Value) -> Result<Vec<Option<String>>, StoreError> {
     redis::from_redis_value(value).map_err(|error| StoreError::Reply(error.to_string()))
 }
 

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
 
+mod audit;
 mod embedded;
+mod model;
+mod races;
 mod redis_server;
 mod sandbox;
 mod self_test;
+mod shop;
 mod support;

@@ -1,0 +1,33 @@
+//! `stockade audit [SALE]`: checks the books, prints a table, and says in its exit code whether they balance.
+
+use crate::domain::SaleId;
+use crate::store::{Store, StoreError};
+use std::process::ExitCode;
+
+/// The books balance.
+const CLEAN: u8 = 0;
+/// Some counter is not what records and ledger say.
+const DRIFT: u8 = 1;
+/// There was nothing to audit, or it could not be read.
+const NOT_AUDITED: u8 = 2;
+
+/// Audits one sale, or all, and prints what it found.
+pub async fn run(store: &Store, sale: Option<&SaleId>) -> ExitCode {
+    ExitCode::from(match audited(store, sale).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("stockade: audit: {error}");
+            NOT_AUDITED
+        }
+    })
+}
+
+async fn audited(store: &Store, sale: Option<&SaleId>) -> Result<u8, StoreError> {
+    let report = store.audit(sale).await?;
+    if let Some(sale) = sale.filter(|_| report.sales == 0) {
+        eprintln!("stockade: audit: there is no sale {sale}");
+        return Ok(NOT_AUDITED);
+    }
+    println!("{report}");
+    Ok(if report.is_clean() { CLEAN } else { DRIFT })
+}

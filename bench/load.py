@@ -64,8 +64,8 @@ def wrk(side, sale, run, seconds, threads, pids):
     result = {
         "requests": int(requests), "seconds": float(took) * (60 if unit == "m" else 1),
         "refused": int(refused.group(1)) if refused else 0,
-        "p50_ms": milliseconds(re.search(r"50%\s+(\S+)", out).group(1)),
-        "p99_ms": milliseconds(re.search(r"99%\s+(\S+)", out).group(1)),
+        "p50_ms": milliseconds(re.search(r"(?m)^\s+50%\s+(\S+)", out).group(1)),
+        "p99_ms": milliseconds(re.search(r"(?m)^\s+99%\s+(\S+)", out).group(1)),
         "cpu_seconds": cpu.seconds,
     }
     if errors:

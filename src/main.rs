@@ -11,6 +11,10 @@ use stockade::{audit_command, http, telemetry};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// A request makes and drops some hundred small values; this allocator serves them faster than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[actix_web::main]
 async fn main() -> Result<ExitCode> {
     let config = Config::load();

@@ -69,11 +69,9 @@ impl Store {
         request: Reserve,
     ) -> Decided<Reservation> {
         let tail = request.tail();
-        let random = ReservationId(uuid::Uuid::new_v4());
-        let id_of = |handle: &SaleHandle| key.map_or(random, |_| handle.ids.reservation(caller, key));
         let prepare = |handle: &SaleHandle| Request {
             verb: Verb::Reserve,
-            id: ids::short(id_of(handle).0),
+            id: ids::short(handle.ids.reservation(caller, key).0),
             body: Body::Take {
                 buyer: request.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
                 hold_ms: request.hold_seconds.map(|seconds| seconds * 1000),

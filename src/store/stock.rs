@@ -70,9 +70,8 @@ impl Store {
         let reference = request.reference.as_ref().map_or("", Reference::as_str);
         let parts = [sku.as_str(), &delta, &if_granted, request.reason.as_str(), reference];
         let fingerprint = ids::fingerprint(parts.map(str::as_bytes));
-        let random = OperationId(uuid::Uuid::new_v4());
         let prepare = |handle: &SaleHandle| {
-            let operation = key.map_or(random, |_| handle.ids.operation(&format!("adjust {sku}"), caller, key));
+            let operation = handle.ids.operation(&format!("adjust {sku}"), caller, key);
             let [sku, delta, if_granted, reason, reference] = parts.map(str::to_owned);
             let args = vec![sku, delta, if_granted, fingerprint.clone(), reason, reference];
             Request {

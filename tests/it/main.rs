@@ -4,6 +4,7 @@
 
 mod audit;
 mod embedded;
+mod lua_contract;
 mod model;
 mod races;
 mod redis_server;

@@ -12,3 +12,4 @@ mod sandbox;
 mod self_test;
 mod shop;
 mod support;
+mod tidy;

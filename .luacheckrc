@@ -1,4 +1,52 @@
 -- Scripts run inside Redis: Lua 5.1 and what the server adds. Their first line is `#!lua`, which luacheck skips.
+-- Their second names the fragments of lua/shared that are put before them: what those define is known below.
 std = "lua51"
-read_globals = { "redis", "cjson", "cmsgpack", "struct", "bit", "KEYS", "ARGV" }
-max_line_length = 110
+max_line_length = 120
+
+local server = { "redis", "cjson", "cmsgpack", "struct", "bit", "KEYS", "ARGV" }
+local fragments = {
+  _read = {
+    "format", "find", "sub", "match", "gmatch", "concat", "floor", "tonumber", "SALE_STATUSES", "corrupt", "read", "read_text",
+    "whole", "whole_or_nil", "now_ms", "call_chunked", "write_events",
+  },
+  _stock = { "read_levels", "move", "level_text", "changed_levels", "adjustment_text" },
+  _rules = { "RULES", "read_rules", "sale_text" },
+  _book = {
+    "rules_key", "stock_key", "due_key", "done_key", "orphans_key", "events_key", "RECORDS_AT", "rules", "now", "levels",
+    "buyers", "STATUS", "EXPIRES_AT", "CREATED_AT", "ENDED_AT", "UNTIL", "COUNTED", "REPLACES", "REPLACED_BY", "RETAKEN",
+    "CONFIRMED", "RETURNED", "EXTEND_OP", "FINGERPRINT", "ORDER", "LINES", "BUYER", "REFERENCE", "open_book",
+    "parse_record", "get_record", "put_record", "is_overdue", "line", "seen", "counted_of", "count_sku", "read_buyers",
+    "buyer_of", "count_take", "uncount", "read_stock", "read_records", "zeros", "keep", "enter_status", "end_hold", "expire",
+    "check_types", "asked", "shortfalls_of", "limit_of", "answers_head", "close_book",
+  },
+}
+-- Tables of _book that its scripts write into.
+local book_tables = { "records", "events", "due_add", "due_remove", "dirty_buyers", "new_records", "new_at" }
+
+-- What a file of these fragments may use.
+local function joined(...)
+  local names = {}
+  local lists = { server }
+  for _, fragment in ipairs({ ... }) do
+    lists[#lists + 1] = fragments[fragment]
+  end
+  for _, list in ipairs(lists) do
+    for _, name in ipairs(list) do
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
+
+read_globals = joined()
+local book = { read_globals = joined("_read", "_stock", "_book"), globals = book_tables }
+files["lua/reservation"] = book
+files["lua/reservation/due.lua"] = { read_globals = joined("_read") }
+files["lua/reservation/list.lua"] = { read_globals = joined("_read") }
+files["lua/reservation/inspect.lua"] = { read_globals = joined("_read") }
+files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules") }
+-- A fragment defines what others use.
+files["lua/shared"] = { ignore = { "211" } }
+files["lua/shared/_stock.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_rules.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_book.lua"] = { read_globals = joined("_read", "_stock") }

@@ -34,6 +34,9 @@ local function expire_one(key)
     due_add[#due_add + 1], due_add[#due_add + 2] = record[EXPIRES_AT], record.id
   else
     due_remove[#due_remove + 1] = record.id
+    if not redis.call('ZSCORE', done_key, record.id) then
+      keep(record)
+    end
   end
   return 'not_due'
 end

@@ -1,4 +1,4 @@
-#!lua flags=allow-oom
+#!lua
 -- uses: _read _stock _book
 --[[ Move the deadline of a hold to now + hold_ms, if that is later; never beyond extendable_until.
 KEYS[1..7]   st:{sale}:rules stock due pinned done orphans events

@@ -63,7 +63,7 @@ if not fresh then
     end
   end
 end
-levels = read_levels(stock_key, skus)
+read_stock(skus)
 read_buyers(wanted)
 check_types(false)
 
@@ -140,9 +140,14 @@ local function swap_old(old, sign)
   if entry and find(flags, 'H') then
     entry.holds = entry.holds - sign
   end
-  for n in string.gmatch(entry and limited or '', '%d+') do
+  local is_negative = entry and (entry.holds < 0 or entry.units < 0)
+  for n in gmatch(entry and limited or '', '%d+') do
     n = tonumber(n)
     count_sku(entry, old.skus[n], -old.quantity[n] * sign)
+    is_negative = is_negative or counted_of(entry, old.skus[n]) < 0
+  end
+  if is_negative then
+    corrupt('buyers') -- now: what is taken next would hide it
   end
 end
 

@@ -29,7 +29,7 @@ read('adjustments', 'XLEN', adjustments_key)
 local operations, new_operations, ledger = {}, {}, {}
 local function get_operation(key)
   if operations[key] == nil then
-    operations[key] = redis.pcall('GET', key)
+    operations[key] = read_text(key)
   end
   return operations[key]
 end
@@ -42,11 +42,11 @@ local function return_reservation(record, operation_key, lines, restock, fingerp
   end
   if lines ~= '' then
     local operation = get_operation(operation_key)
-    if type(operation) == 'table' then
-      return 'corrupt'
-    elseif operation then
-      local first, answer = match(operation, '^([^\n]*)\n(.*)$')
+    local first, answer = match(operation or '', '^([^\n]+)\n(.+)$')
+    if first then
       return first == fingerprint and 'replayed\n' .. answer or 'idempotency_key_reused'
+    elseif operation ~= false then
+      return 'corrupt'
     end
   end
   if is_overdue(record) then

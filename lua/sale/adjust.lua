@@ -35,14 +35,14 @@ read('adjustments', 'XLEN', adjustments_key)
 local operations, new_operations, ledger, events = {}, {}, {}, {}
 local function adjust(key, sku, delta, if_granted, fingerprint, reason, reference)
   if operations[key] == nil then
-    operations[key] = redis.pcall('GET', key)
+    operations[key] = read_text(key)
   end
   local operation = operations[key]
-  if type(operation) == 'table' then
-    return 'corrupt'
-  elseif operation then
-    local first, answer = match(operation, '^([^\n]*)\n(.*)$')
+  local first, answer = match(operation or '', '^([^\n]+)\n(.+)$')
+  if first then
     return first == fingerprint and 'replayed\n' .. answer or 'idempotency_key_reused'
+  elseif operation ~= false then
+    return 'corrupt'
   end
   local level = levels[sku]
   if not level then

@@ -11,7 +11,7 @@ local clock_offset_ms, generation = tonumber(ARGV[1]), ARGV[2]
 local STATUS, EXPIRES_AT, CREATED_AT, ENDED_AT, UNTIL, COUNTED = 1, 2, 3, 4, 5, 6
 local REPLACES, REPLACED_BY, RETAKEN, CONFIRMED, RETURNED, EXTEND_OP = 7, 8, 9, 10, 11, 12
 local FINGERPRINT, ORDER, LINES, BUYER, REFERENCE = 13, 14, 15, 16, 17
-local RECORD_PATTERN = '^(%l+)\n(%d+)\n(%d+)\n(%d*)\n(%d+)\n(%x?[HU]*[%d,]*)\n([%w_-]*)\n([%w_-]*)\n(1?)\n([%d,]*)\n'
+local RECORD_PATTERN = '^(%l+)\n(%d+)\n(%d+)\n(%d*)\n(%d+)\n(%x?H?U?[%d,]*)\n([%w_-]*)\n([%w_-]*)\n(1?)\n([%d,]*)\n'
   .. '([%d,]*)\n([%w_-]*)\n([%w_-]+)\n([^\n]*)\n([%w._=,-]+)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 local STATUSES = { held = true, confirmed = true, released = true, expired = true, returned = true }
 
@@ -33,6 +33,9 @@ local function open_book()
   if v[1] ~= generation then
     return 'stale_generation'
   end
+  if not SALE_STATUSES[v[2]] then
+    corrupt('rules')
+  end
   rules = {
     status = v[2], opens_at = whole_or_nil(v[3], 'rules'), closes_at = whole_or_nil(v[4], 'rules'),
     hold_ms = whole(v[5], 'rules'), hold_ms_max = whole(v[6], 'rules'),
@@ -42,40 +45,76 @@ local function open_book()
   now = now_ms(clock_offset_ms)
 end
 
-local function numbers(text, count)
-  local list = {}
-  for number in string.gmatch(text, '%d+') do
-    list[#list + 1] = tonumber(number)
+-- Names and numbers of `name=number,...`; nil when the text has another form.
+local function parse_amounts(text)
+  local names, amounts, length = {}, {}, 0
+  for name, amount in gmatch(text, '([^=,]+)=(%d+)') do
+    names[#names + 1], amounts[#amounts + 1] = name, tonumber(amount)
+    length = length + #name + #amount + 2
+    if amounts[#amounts] >= 1e15 then
+      return nil
+    end
   end
-  if #list == count then
+  if length == #text + 1 then
+    return names, amounts
+  end
+end
+
+-- The numbers of `1,2,...`: as many as `most`, and none larger than its. nil when the text has another form.
+local function numbers(text, most)
+  local list = {}
+  for number in gmatch(text, '%d+') do
+    local n = #list + 1
+    list[n] = tonumber(number)
+    if not most[n] or list[n] > most[n] then
+      return nil
+    end
+  end
+  if #list == #most and concat(list, ',') == text then
     return list
   end
+end
+
+-- Whether what was counted begins with a bucket and names lines that there are.
+local function is_counted(text, line_count)
+  local bucket, limited = match(text, '^(%x?)H?U?([%d,]*)$')
+  for n in gmatch(limited, '%d+') do
+    if tonumber(n) < 1 or tonumber(n) > line_count then
+      return false
+    end
+  end
+  return bucket ~= '' or text == ''
 end
 
 -- The record that `raw` says: its fields, and `skus`, `quantity`, `confirmed`, `returned` by line. nil: corrupt.
 local function parse_record(key, raw)
   local record = { match(raw, RECORD_PATTERN) }
-  if not STATUSES[record[STATUS]] then
+  local status = record[STATUS]
+  if not STATUSES[status] or (status == 'held') ~= (record[ENDED_AT] == '') then
     return nil
   end
-  local skus, quantity, length = {}, {}, 0
-  for sku, units in string.gmatch(record[LINES], '([^=,]+)=(%d+)') do
-    skus[#skus + 1], quantity[#quantity + 1] = sku, tonumber(units)
-    length = length + #sku + #units + 2
-  end
-  if #skus == 0 or length ~= #record[LINES] + 1 then
+  if #record[EXPIRES_AT] > 15 or #record[CREATED_AT] > 15 or #record[UNTIL] > 15 then
     return nil
   end
-  local confirmed_text, returned_text = record[CONFIRMED], record[RETURNED]
+  local skus, quantity = parse_amounts(record[LINES])
+  if not skus or not is_counted(record[COUNTED], #skus) or (record[COUNTED] == '') ~= (record[BUYER] == '') then
+    return nil
+  end
+  if status == 'confirmed' or status == 'returned' then
+    record.confirmed = numbers(record[CONFIRMED], quantity)
+    if not record.confirmed then
+      return nil
+    end
+  elseif record[CONFIRMED] ~= '' or record[RETURNED] ~= '' then
+    return nil
+  end
+  if record[RETURNED] ~= '' then
+    record.returned = numbers(record[RETURNED], record.confirmed)
+    if not record.returned then
+      return nil
+    end
+  end
   record.skus, record.quantity = skus, quantity
-  record.confirmed = confirmed_text ~= '' and numbers(confirmed_text, #skus) or nil
-  record.returned = returned_text ~= '' and numbers(returned_text, #skus) or nil
-  if (confirmed_text ~= '' and not record.confirmed) or (returned_text ~= '' and not record.returned) then
-    return nil
-  end
-  if (record[STATUS] == 'confirmed' or record[STATUS] == 'returned') and not record.confirmed then
-    return nil
-  end
   record.key, record.id, record.expires_at = key, sub(key, -22), tonumber(record[EXPIRES_AT])
   return record
 end
@@ -83,15 +122,8 @@ end
 -- The record under `key`: a table, false when there is none, nil when it is corrupt.
 local function get_record(key)
   if records[key] == nil then
-    local raw = redis.pcall('GET', key)
-    if type(raw) == 'table' and not find(raw.err, '^WRONGTYPE') then
-      error({ err = raw.err })
-    end
-    if raw == false then
-      records[key] = false
-    else
-      records[key] = { parsed = type(raw) == 'string' and parse_record(key, raw) or nil }
-    end
+    local raw = read_text(key)
+    records[key] = raw ~= false and { parsed = raw and parse_record(key, raw) }
   end
   local entry = records[key]
   return entry and entry.parsed
@@ -130,15 +162,16 @@ end
 local function parse_buyer(bucket, buyer, text)
   local entry = { bucket = bucket, buyer = buyer, holds = 0, units = 0, skus = false }
   if text then
-    local holds, units, skus = match(text, '^(%d+)|(%d+)|([%w._=,-]*)$')
-    if not holds then
-      corrupt('buyers')
-    end
-    entry.holds, entry.units = tonumber(holds), tonumber(units)
+    local holds, units, skus = match(text, '^(%d+)|(%d+)|(.*)$')
+    entry.holds, entry.units = whole(holds, 'buyers'), whole(units, 'buyers')
     if skus ~= '' then
+      local names, counts = parse_amounts(skus)
+      if not names then
+        corrupt('buyers')
+      end
       entry.skus = {}
-      for sku, count in string.gmatch(skus, '([^=,]+)=(%d+)') do
-        entry.skus[sku] = tonumber(count)
+      for n = 1, #names do
+        entry.skus[names[n]] = counts[n]
       end
     end
   end
@@ -224,12 +257,29 @@ local function uncount(record, units, ends_hold)
   if find(flags, 'U') then
     entry.units = entry.units - total
   end
-  for n in string.gmatch(limited, '%d+') do
+  for n in gmatch(limited, '%d+') do
     n = tonumber(n)
     count_sku(entry, record.skus[n], -(units[n] or 0))
   end
   record[COUNTED] = bucket .. flags .. limited
   dirty_buyers[entry] = true
+end
+
+-- Reads the levels of `skus`. A record that names a SKU which the sale doesn't have is corrupt.
+local function read_stock(skus)
+  levels = read_levels(stock_key, skus)
+  local is_complete = true
+  for n = 1, #skus do
+    is_complete = is_complete and levels[skus[n]]
+  end
+  for _, entry in pairs(is_complete and {} or records) do
+    local record = entry and entry.parsed
+    for n = 1, record and #record.skus or 0 do
+      if not levels[record.skus[n]] then
+        entry.parsed = nil
+      end
+    end
+  end
 end
 
 -- Reads the records of KEYS[RECORDS_AT], every `step`th up to `last`, and what they concern; answers how many
@@ -256,12 +306,7 @@ local function read_records(step, last)
       end
     end
   end
-  levels = read_levels(stock_key, skus)
-  for n = 1, #skus do
-    if not levels[skus[n]] then
-      corrupt('stock')
-    end
-  end
+  read_stock(skus)
   read_buyers(wanted)
   return fit
 end
@@ -274,14 +319,19 @@ local function zeros(count)
   return list
 end
 
+-- Enters an ended record into `done`, by the time until which it is kept.
+local function keep(record)
+  local retention = record[STATUS] == 'confirmed' and rules.confirmed_retention or rules.ended_retention
+  done_add[#done_add + 1], done_add[#done_add + 2] = format('%d', now + retention), record.id
+end
+
 -- Enters the status that a record takes now, its place in `done`, and the event.
 local function enter_status(record, status, word, previous)
-  local retention = status == 'confirmed' and rules.confirmed_retention or rules.ended_retention
   if record[STATUS] ~= status then
     record[STATUS] = status
     record[ENDED_AT] = status == 'expired' and record[EXPIRES_AT] or format('%d', now)
   end
-  done_add[#done_add + 1], done_add[#done_add + 2] = format('%d', now + retention), record.id
+  keep(record)
   put_record(record)
   events[#events + 1] = line(word, previous, record)
   return events[#events]
@@ -328,7 +378,7 @@ local function asked(record, text, all)
   for n = 1, #record.skus do
     line_of[record.skus[n]] = n
   end
-  for sku, quantity in string.gmatch(text, '([^=,]+)=(%d+)') do
+  for sku, quantity in gmatch(text, '([^=,]+)=(%d+)') do
     local n = line_of[sku]
     if not n or tonumber(quantity) > all[n] then
       return nil
@@ -373,7 +423,8 @@ local function limit_of(entry, record_skus, units)
   end
 end
 
--- The head of an answer: read before anything is written. When a request fell short it tells the earliest deadline, and up to 100 overdue ids.
+-- The head of an answer: read before anything is written. When a request fell short it tells the earliest deadline,
+-- and up to 100 overdue ids.
 local function answers_head(fell_short)
   local head = { 'ok', format('%d', now), '', '' }
   if fell_short then
@@ -407,11 +458,11 @@ local function buyer_text(entry)
     table.sort(list)
     skus = concat(list, ',')
   end
-  local same = holds * 16777216 + units
-  local text = buyer_texts[same]
+  local same = units < 16777216 and holds * 16777216 + units -- else they could be another pair
+  local text = same and buyer_texts[same]
   if not text then
     text = format('%d|%d|', holds, units)
-    buyer_texts[same] = text
+    buyer_texts[same or ''] = text
   end
   return (holds > 0 or units > 0 or skus ~= '') and text .. skus or ''
 end
@@ -423,8 +474,12 @@ local function changed_buyers()
     local text, bucket = buyer_text(entry), entry.bucket
     local values = (text == '' and gone or set)[bucket]
     if not values then
-      values = {};
-      (text == '' and gone or set)[bucket] = values
+      values = {}
+      if text == '' then
+        gone[bucket] = values
+      else
+        set[bucket] = values
+      end
     end
     values[#values + 1] = entry.buyer
     if text ~= '' then

@@ -1,7 +1,8 @@
 -- Reading in phase 1: of the right type, of the right form, or the call is an error and nothing is written.
 
-local format, find, sub, match, concat, floor, tonumber =
-  string.format, string.find, string.sub, string.match, table.concat, math.floor, tonumber
+local format, find, sub, match, gmatch, concat, floor, tonumber =
+  string.format, string.find, string.sub, string.match, string.gmatch, table.concat, math.floor, tonumber
+local SALE_STATUSES = { active = true, paused = true, closed = true, deleted = true }
 
 -- `what` is a word of ours, never text of a user.
 local function corrupt(what)
@@ -17,6 +18,16 @@ local function read(what, ...)
     error({ err = answer.err })
   end
   return answer
+end
+
+-- The text under `key`: false when there is none, nil when the key holds something else.
+local function read_text(key)
+  local answer = redis.pcall('GET', key)
+  if type(answer) ~= 'table' then
+    return answer
+  elseif not find(answer.err, '^WRONGTYPE') then
+    error({ err = answer.err })
+  end
 end
 
 -- The whole number >= 0 that `text` says.

@@ -5,8 +5,12 @@ local RULES = { 'opens_at_ms', 'closes_at_ms', 'hold_ms', 'hold_ms_max', 'buyer_
 
 -- Generation, version, status and rules by name; nil when there is no such sale.
 local function read_rules(rules_key)
-  local values = read('rules', 'HMGET', rules_key, 'generation', 'version', 'status', 'last_op', unpack(RULES))
+  local values = read('rules', 'HMGET', rules_key, 'generation', 'version', 'status', 'last_op',
+    unpack(RULES))
   if values[1] then
+    if not SALE_STATUSES[values[3]] then
+      corrupt('rules')
+    end
     local rules = { generation = values[1], version = whole(values[2], 'rules'), status = values[3],
       last_op = values[4] or '' }
     for n = 1, #RULES do

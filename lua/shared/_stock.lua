@@ -1,4 +1,4 @@
--- Levels of SKUs as an in-memory table: read once, changed by every request of the batch, written once.
+-- Levels of SKUs in memory: read once, changed by every request of the batch, written once.
 -- A level: a available, h held, s sold, g granted, i initial, l buyer limit or nil, x archived sold, r revision; and
 -- `revised` when a record that names it changed.
 
@@ -6,7 +6,7 @@ local LEVEL_FIELDS = { ':a', ':h', ':s', ':g', ':i', ':l', ':x', ':r' }
 
 -- Levels of `skus` (a list; distinct names) by SKU, false for an unknown one; '' holds the totals.
 local function read_levels(stock_key, skus)
-  local levels = {}
+  local levels, is_made = {}, false
   for first = 1, #skus, 300 do
     local last = math.min(first + 299, #skus)
     local fields = {}
@@ -24,6 +24,7 @@ local function read_levels(stock_key, skus)
         if a + h + s ~= g then
           corrupt('stock')
         end
+        is_made = true
         levels[skus[n]] = {
           a = a, h = h, s = s, g = g, a0 = a, h0 = h, s0 = s, g0 = g,
           i = whole(values[at + 5], 'stock'), l = whole_or_nil(values[at + 6], 'stock'),
@@ -35,8 +36,12 @@ local function read_levels(stock_key, skus)
     end
   end
   local totals = read('stock', 'HMGET', stock_key, ':a', ':h', ':s', ':g')
-  local a, h = whole_or_nil(totals[1], 'stock') or 0, whole_or_nil(totals[2], 'stock') or 0
-  local s, g = whole_or_nil(totals[3], 'stock') or 0, whole_or_nil(totals[4], 'stock') or 0
+  local number = is_made and whole or whole_or_nil -- a sale that is being made has no totals yet
+  local a, h = number(totals[1], 'stock') or 0, number(totals[2], 'stock') or 0
+  local s, g = number(totals[3], 'stock') or 0, number(totals[4], 'stock') or 0
+  if a + h + s ~= g then
+    corrupt('stock')
+  end
   levels[''] = { a = a, h = h, s = s, g = g, a0 = a, h0 = h, s0 = s, g0 = g }
   return levels
 end
@@ -53,7 +58,7 @@ local function level_text(sku, level)
     level.l and format('%d', level.l) or '')
 end
 
--- What HSET must write; whatever would break conservation is refused here, before the first write.
+-- What HSET must write; what would break conservation is refused here, before the first write.
 local function changed_levels(levels, events)
   local values = {}
   for sku, level in pairs(levels) do

@@ -1,6 +1,6 @@
 //! What is checked before the service takes its first request, and whenever somebody asks whether it is ready.
 
-use super::sales::Purge;
+use super::sweep::Purge;
 use super::{ReservationFilter, Store, StoreError, ids};
 use crate::domain::sale::{PutSale, SkuSpec, Skus};
 use crate::domain::*;

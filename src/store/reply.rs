@@ -363,6 +363,15 @@ pub fn adjust_decision(now: Timestamp, answer: &str) -> Result<Decision<Adjustme
     Ok(Decision::Refused(refusal))
 }
 
+/// Whether an answer of `expire` or `archive` says that it did what it was asked for.
+pub fn swept(answer: &str) -> Result<bool, StoreError> {
+    match Fields::of(answer).text()? {
+        "expired" | "archived" => Ok(true),
+        "not_due" | "orphaned" => Ok(false),
+        _ => Err(bad("unknown word")),
+    }
+}
+
 /// Whether an answer says that a take fell short, so that it is worth another try once overdue holds are expired.
 pub fn fell_short(answer: &str) -> bool {
     ["sold_out\n", "retake_sold_out\n", "buyer_holds\n", "buyer_limit\n"].iter().any(|word| answer.starts_with(word))

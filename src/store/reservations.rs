@@ -184,8 +184,7 @@ impl Store {
                     metrics.expired_late_by(lag);
                     metrics.reservation("expire", "expired");
                 }
-                let done = text.starts_with("expired\n") || text == "archived";
-                Ok(Decision::Done(if done { Outcome::Expired } else { Outcome::Unchanged }, ()))
+                Ok(Decision::Done(if reply::swept(text)? { Outcome::Expired } else { Outcome::Unchanged }, ()))
             }));
         }
         let mut count = 0;

@@ -14,18 +14,6 @@ pub struct PutAnswer {
     pub created: bool,
 }
 
-/// How far the removal of a deleted sale has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purge {
-    /// There is more to remove.
-    Going,
-    /// Nothing is left.
-    Done,
-}
-
-/// Most ids that one step of a purge removes.
-const PURGE_IDS_MAX: usize = 500;
-
 fn text_of<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
@@ -227,38 +215,11 @@ impl Store {
             [word, ..] if word == "deleted" => Decision::Done(Outcome::Deleted, ()),
             [word, ..] if word == "replayed" => Decision::Done(Outcome::Replayed, ()),
             [word, ..] if word == "unknown_sale" => Decision::Refused(Refusal::UnknownSale),
-            [_, held, sold] => {
+            [word, held, sold] if word == "sale_not_empty" => {
                 Decision::Refused(Refusal::SaleNotEmpty { held: reply::number(held)?, sold: reply::number(sold)? })
             }
             _ => return Err(StoreError::Reply("unknown word".into())),
         })
-    }
-
-    /// One bounded step of removing what a deleted sale left.
-    pub async fn purge(&self, sale: &SaleId, generation: &str) -> Result<Purge, StoreError> {
-        let keys = SaleKeys::new(sale);
-        let mut ids = Vec::new();
-        for key in [keys.done(), keys.orphans()] {
-            let mut cmd = redis::cmd("ZRANGE");
-            cmd.arg(key).arg(0).arg(PURGE_IDS_MAX / 2 - 1);
-            ids.extend(reply::texts(self.query(&cmd).await?)?);
-        }
-        let script = &self.scripts().purge;
-        let mut cmd = script.call(keys.fixed.len() + 2 + ids.len());
-        for key in &keys.fixed {
-            cmd.arg(key);
-        }
-        cmd.arg(&keys.skus).arg(&keys.adjustments);
-        for id in &ids {
-            cmd.arg(keys.record(id));
-        }
-        cmd.arg(generation);
-        let texts = self.call(script, &cmd).await?;
-        if texts.first().is_some_and(|word| word == "purging") {
-            return Ok(Purge::Going);
-        }
-        self.unregister(sale, generation).await?;
-        Ok(Purge::Done)
     }
 }
 

@@ -27,6 +27,18 @@ pub struct Due {
     pub ended: Vec<String>,
 }
 
+/// How far the removal of a deleted sale has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purge {
+    /// There is more to remove.
+    Going,
+    /// Nothing is left.
+    Done,
+}
+
+/// Most ids that one step of a purge removes.
+const PURGE_IDS_MAX: usize = 500;
+
 impl Store {
     /// Asks what is due in a sale; at most `limit` ids of each kind.
     pub async fn due(&self, sale: &SaleId, limit: usize) -> Result<Due, StoreError> {
@@ -50,5 +62,36 @@ impl Store {
             overdue: reply::ids_of(overdue),
             ended: reply::ids_of(ended),
         })
+    }
+
+    /// One bounded step of removing what a deleted sale left.
+    pub async fn purge(&self, sale: &SaleId, generation: &str) -> Result<Purge, StoreError> {
+        let keys = SaleKeys::new(sale);
+        let mut ids = Vec::new();
+        for key in [keys.done(), keys.orphans()] {
+            let mut cmd = redis::cmd("ZRANGE");
+            cmd.arg(key).arg(0).arg(PURGE_IDS_MAX / 2 - 1);
+            ids.extend(reply::texts(self.query(&cmd).await?)?);
+        }
+        let script = &self.scripts().purge;
+        let mut cmd = script.call(keys.fixed.len() + 2 + ids.len());
+        for key in &keys.fixed {
+            cmd.arg(key);
+        }
+        cmd.arg(&keys.skus).arg(&keys.adjustments);
+        for id in &ids {
+            cmd.arg(keys.record(id));
+        }
+        cmd.arg(generation);
+        let texts = self.call(script, &cmd).await?;
+        match texts.first().map(String::as_str) {
+            Some("purging") => Ok(Purge::Going),
+            // Another incarnation, or none: the entry stands for nothing.
+            Some("purged" | "not_deleted") => {
+                self.unregister(sale, generation).await?;
+                Ok(Purge::Done)
+            }
+            _ => Err(StoreError::Reply("unknown word".into())),
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::domain::{PageRequest, SaleId};
 use crate::metrics::Metrics;
-use crate::store::sales::Purge;
+use crate::store::sweep::Purge;
 use crate::store::{Store, StoreError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,6 +4,7 @@
 
 mod audit;
 mod embedded;
+mod lua_contract;
 mod model;
 mod races;
 mod redis_server;
@@ -11,3 +12,4 @@ mod sandbox;
 mod self_test;
 mod shop;
 mod support;
+mod tidy;

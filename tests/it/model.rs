@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use stockade::domain::quantity::Line;
 use stockade::domain::sale::Skus;
 use stockade::domain::*;
-use stockade::store::sales::Purge;
+use stockade::store::sweep::Purge;
 use stockade::store::{Decided, EventsAfter};
 use tokio::runtime::Runtime;
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stockade::domain::*;
 use stockade::store::Decided;
-use stockade::store::sales::Purge;
+use stockade::store::sweep::Purge;
 
 /// Workers, each with a store of its own, as in several processes.
 const WORKERS: usize = 4;

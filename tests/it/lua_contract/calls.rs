@@ -1,0 +1,286 @@
+//! The calls of each script, as `src/store` makes them.
+
+use super::rig::{DAY, HOUR, Rig, SECOND, Step, id};
+use stockade::store::ids::bucket;
+
+/// A cart.
+#[derive(Debug, Clone, Default)]
+pub struct Take {
+    name: String,
+    buyer: String,
+    hold_ms: String,
+    replaces: String,
+    fingerprint: String,
+    lines: Vec<(String, u64)>,
+}
+
+/// A cart of some units of one SKU.
+pub fn take(name: &str, sku: &str, units: u64) -> Take {
+    Take { name: name.into(), fingerprint: "fp".into(), ..Take::default() }.and(sku, units)
+}
+
+impl Take {
+    pub fn and(mut self, sku: &str, units: u64) -> Self {
+        self.lines.push((sku.into(), units));
+        self
+    }
+    pub fn by(self, buyer: &str) -> Self {
+        Self { buyer: buyer.into(), ..self }
+    }
+    pub fn for_ms(self, ms: i64) -> Self {
+        Self { hold_ms: ms.to_string(), ..self }
+    }
+    pub fn replacing(self, name: &str) -> Self {
+        Self { replaces: id(name), ..self }
+    }
+    pub fn fingerprint(self, fingerprint: &str) -> Self {
+        Self { fingerprint: fingerprint.into(), ..self }
+    }
+    fn tail(&self) -> String {
+        let lines: Vec<String> = self.lines.iter().map(|(sku, units)| format!("{sku}={units}")).collect();
+        [&self.fingerprint, "", &lines.join(","), &self.buyer, "ref", ""].join("\n")
+    }
+}
+
+/// Rules of a sale: changes to the usual ones.
+#[derive(Debug, Clone)]
+pub struct Rules(pub [String; 8]);
+
+impl Default for Rules {
+    fn default() -> Self {
+        let ms = |ms: i64| ms.to_string();
+        let none = String::new;
+        Self([none(), none(), ms(600 * SECOND), ms(HOUR), none(), none(), ms(30 * DAY), ms(DAY)])
+    }
+}
+
+impl Rules {
+    pub fn buyer_limit(mut self, units: u64) -> Self {
+        self.0[4] = units.to_string();
+        self
+    }
+    pub fn buyer_holds_max(mut self, holds: u64) -> Self {
+        self.0[5] = holds.to_string();
+        self
+    }
+    pub fn opens_at(mut self, ms: i64) -> Self {
+        self.0[0] = ms.to_string();
+        self
+    }
+    pub fn closes_at(mut self, ms: i64) -> Self {
+        self.0[1] = ms.to_string();
+        self
+    }
+}
+
+/// SKU, initial, limit; each as `put.lua` takes it.
+pub type Skus<'a> = &'a [(&'a str, &'a str, &'a str)];
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+impl Rig {
+    /// A sale with these SKUs and the usual rules.
+    pub async fn with(skus: Skus<'_>) -> Self {
+        Self::with_rules(Rules::default(), skus).await
+    }
+
+    pub async fn with_rules(rules: Rules, skus: Skus<'_>) -> Self {
+        let mut rig = Self::empty().await;
+        let made = rig.put("", "made:fp", Some(&rules), skus).await;
+        assert_eq!(made.head[0], "created");
+        rig.remember("t", &made);
+        rig
+    }
+
+    pub async fn put(
+        &mut self,
+        expect: &str,
+        operation: &str,
+        rules: Option<&Rules>,
+        skus: Skus<'_>,
+    ) -> Step {
+        let (keys, args) = self.put_call(expect, operation, rules, skus);
+        self.step("sale/put", &keys, &args).await
+    }
+
+    pub fn put_call(
+        &self,
+        expect: &str,
+        operation: &str,
+        rules: Option<&Rules>,
+        skus: Skus<'_>,
+    ) -> (Vec<String>, Vec<String>) {
+        let k = &self.keys;
+        let keys = owned(&[k.rules(), k.stock(), &k.skus, k.events(), &k.adjustments]);
+        let mut args = self.with_head(owned(&["idkey", expect, operation]));
+        args.push(if rules.is_some() { "rules" } else { "skus" }.into());
+        args.extend(rules.map_or_else(Default::default, |rules| rules.0.clone()));
+        args.extend(skus.iter().flat_map(|(sku, initial, limit)| owned(&[sku, initial, limit])));
+        (keys, args)
+    }
+
+    pub async fn reserve(&mut self, takes: &[Take]) -> Step {
+        let (keys, args) = self.reserve_call(takes);
+        self.step("reservation/reserve", &keys, &args).await
+    }
+
+    pub fn reserve_call(&self, takes: &[Take]) -> (Vec<String>, Vec<String>) {
+        let (mut skus, mut buyers): (Vec<&str>, Vec<&str>) = Default::default();
+        let mut records = Vec::new();
+        for take in takes {
+            records.push(self.keys.record(&id(&take.name)));
+            if !take.replaces.is_empty() {
+                records.push(self.keys.record(&take.replaces));
+            }
+            if !take.buyer.is_empty() && !buyers.contains(&take.buyer.as_str()) {
+                buyers.push(&take.buyer);
+            }
+            for (sku, _) in &take.lines {
+                if !skus.contains(&sku.as_str()) {
+                    skus.push(sku);
+                }
+            }
+        }
+        let mut args = self.with_head([skus.len().to_string(), buyers.len().to_string()]);
+        args.extend(owned(&skus));
+        args.extend(buyers.iter().flat_map(|buyer| [bucket(buyer).to_string(), (*buyer).to_owned()]));
+        for take in takes {
+            args.extend([take.hold_ms.clone(), take.buyer.clone(), take.replaces.clone(), take.tail()]);
+            args.push(take.lines.len().to_string());
+            for (sku, units) in &take.lines {
+                let at = skus.iter().position(|name| name == sku).unwrap() + 1;
+                args.extend([at.to_string(), units.to_string()]);
+            }
+        }
+        (self.with_fixed(records), args)
+    }
+
+    /// Any verb that takes ids; of each request its id and its arguments.
+    pub async fn settle(&mut self, verb: &str, requests: &[(&str, &[&str])]) -> Step {
+        let (keys, args) = self.settle_call(requests);
+        self.step(&format!("reservation/{verb}"), &keys, &args).await
+    }
+
+    pub fn settle_call(&self, requests: &[(&str, &[&str])]) -> (Vec<String>, Vec<String>) {
+        let keys = self.with_fixed(requests.iter().map(|(name, _)| self.keys.record(&id(name))));
+        (keys, self.with_head(requests.iter().flat_map(|(_, args)| owned(args))))
+    }
+
+    /// `confirm`, refusing what has expired.
+    pub async fn confirm(&mut self, name: &str, lines: &str) -> Step {
+        self.settle("confirm", &[(name, &["refuse", "", lines])]).await
+    }
+
+    pub async fn retake(&mut self, name: &str, lines: &str) -> Step {
+        self.settle("confirm", &[(name, &["retake", "", lines])]).await
+    }
+
+    /// `release`, `expire`, `archive`, `read`.
+    pub async fn each(&mut self, verb: &str, names: &[&str]) -> Step {
+        let requests: Vec<(&str, &[&str])> = names.iter().map(|name| (*name, &[][..])).collect();
+        self.settle(verb, &requests).await
+    }
+
+    pub async fn extend(&mut self, name: &str, hold_ms: i64, operation: &str) -> Step {
+        self.settle("extend", &[(name, &[&hold_ms.to_string(), &id(operation)])]).await
+    }
+
+    /// Name, operation, lines, restock, fingerprint of each.
+    pub async fn give_back(&mut self, requests: &[(&str, &str, &str, &str, &str)]) -> Step {
+        let (keys, args) = self.return_call(requests);
+        self.step("reservation/return_reservation", &keys, &args).await
+    }
+
+    pub fn return_call(&self, requests: &[(&str, &str, &str, &str, &str)]) -> (Vec<String>, Vec<String>) {
+        let mut keys = self.with_fixed([]);
+        let mut args = self.with_head([]);
+        for (name, operation, lines, restock, fingerprint) in requests {
+            keys.extend([self.keys.record(&id(name)), self.keys.operation(&id(operation))]);
+            args.extend(owned(&[lines, restock, fingerprint]));
+        }
+        keys.push(self.keys.adjustments.clone());
+        (keys, args)
+    }
+
+    /// Operation, SKU, delta, if_granted, fingerprint of each.
+    pub async fn adjust(&mut self, requests: &[(&str, &str, i64, &str, &str)]) -> Step {
+        let (keys, args) = self.adjust_call(requests);
+        self.step("sale/adjust", &keys, &args).await
+    }
+
+    pub fn adjust_call(&self, requests: &[(&str, &str, i64, &str, &str)]) -> (Vec<String>, Vec<String>) {
+        let k = &self.keys;
+        let mut keys = owned(&[k.rules(), k.stock(), k.events(), &k.adjustments]);
+        let mut args = self.with_head([]);
+        for (operation, sku, delta, if_granted, fingerprint) in requests {
+            keys.push(k.operation(&id(operation)));
+            args.extend(owned(&[sku, &delta.to_string(), if_granted, fingerprint, "why", "ref"]));
+        }
+        (keys, args)
+    }
+
+    pub async fn switch(&mut self, status: &str) -> Step {
+        let (keys, args) = self.switch_call(status);
+        self.step("sale/switch", &keys, &args).await
+    }
+
+    pub fn switch_call(&self, status: &str) -> (Vec<String>, Vec<String>) {
+        let k = &self.keys;
+        let keys = owned(&[k.rules(), k.stock(), &k.skus, k.events()]);
+        (keys, vec![self.offset_ms.to_string(), status.to_owned()])
+    }
+
+    pub async fn delete(&mut self) -> Step {
+        let (keys, _) = self.switch_call("");
+        let args = [self.offset_ms.to_string()];
+        self.step("sale/delete", &keys, &args).await
+    }
+
+    pub async fn purge(&mut self, names: &[&str]) -> Step {
+        let (keys, args) = self.purge_call(names);
+        self.step("sale/purge", &keys, &args).await
+    }
+
+    pub fn purge_call(&self, names: &[&str]) -> (Vec<String>, Vec<String>) {
+        let more = owned(&[&self.keys.skus, &self.keys.adjustments]);
+        let records = names.iter().map(|name| self.keys.record(&id(name)));
+        (self.with_fixed(more.into_iter().chain(records)), vec![self.generation.clone()])
+    }
+
+    pub async fn read_sale(&mut self) -> Step {
+        let (keys, args) = self.read_sale_call();
+        self.step("sale/read", &keys, &args).await
+    }
+
+    pub fn read_sale_call(&self) -> (Vec<String>, Vec<String>) {
+        let keys = owned(&[self.keys.rules(), self.keys.stock(), &self.keys.skus]);
+        (keys, vec![self.offset_ms.to_string()])
+    }
+
+    /// One SKU, or a page of up to `limit` after it.
+    pub async fn levels(&mut self, mode: &str, sku: &str, limit: usize) -> Step {
+        let (keys, mut args) = self.read_sale_call();
+        args.extend(owned(&[mode, sku, &limit.to_string()]));
+        self.step("sale/read_levels", &keys, &args).await
+    }
+
+    pub async fn due(&mut self, limit: usize) -> Step {
+        let keys = owned(&[self.keys.rules(), self.keys.due(), self.keys.done(), self.keys.orphans()]);
+        let args = [self.offset_ms.to_string(), limit.to_string()];
+        self.step("reservation/due", &keys, &args).await
+    }
+
+    pub fn inspect_call(&self, names: &[&str]) -> (Vec<String>, Vec<String>) {
+        let mut keys = owned(&[self.keys.due(), self.keys.done()]);
+        keys.extend(names.iter().map(|name| self.keys.record(&id(name))));
+        (keys, Vec::new())
+    }
+
+    pub async fn list(&mut self, key: &str, score: &str, name: &str, limit: usize) -> Step {
+        let after = if name.is_empty() { String::new() } else { id(name) };
+        let keys = [format!("{}{key}", self.prefix)];
+        self.step("reservation/list", &keys, &[score.to_owned(), after, limit.to_string()]).await
+    }
+}

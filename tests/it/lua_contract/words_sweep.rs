@@ -1,0 +1,94 @@
+//! Each word of the sweeper's scripts, with all that it changes; and what all scripts that take ids have in common.
+
+use super::calls::{Rules, take};
+use super::rig::{DAY, Rig, SECOND, id};
+use super::words::Answered;
+use super::words_settle::one_hold;
+
+pub async fn sweep() -> Answered {
+    let (mut rig, _) = one_hold().await;
+    rig.each("expire", &["a"]).await.is("not_due", &[]);
+    rig.each("archive", &["a"]).await.is("not_due", &[]);
+    rig.offset_ms = 600 * SECOND;
+    rig.each("expire", &["a"]).await.is(
+        "expired/held/#a/*",
+        &[
+            "done #a = {n+86400000}",
+            "due #a gone",
+            "events[2] = t {n} e expired/held/#a/*",
+            "r:#a = expired/{a+600000}/{a}/{a+600000}/{a+3600000}////////fp//one=2//ref/",
+            "stock :a = 10",
+            "stock :h = 0",
+            "stock one:a = 10",
+            "stock one:h = 0",
+            "stock one:r = 2",
+        ],
+    );
+    rig.each("expire", &["a"]).await.is("not_due", &[]);
+    rig.each("expire", &["nothing"]).await.is("orphaned", &[]);
+    rig.reserve(&[take("b", "one", 3)]).await;
+    rig.confirm("b", "one=2").await;
+    rig.offset_ms = 600 * SECOND + DAY + 60 * SECOND;
+    rig.each("archive", &["a", "b"]).await.are(&["archived", "not_due"], &["done #a gone", "r:#a gone"]);
+    rig.each("archive", &["a"]).await.is("not_due", &[]);
+    rig.offset_ms = 31 * DAY;
+    let gone = ["done #b gone", "r:#b gone", "stock one:r = 5", "stock one:x = 2"];
+    rig.each("archive", &["b", "b"]).await.are(&["archived", "not_due"], &gone);
+    rig.tamper("ZADD", "done", &["1", &id("c")]).await;
+    let (keys, args) = rig.settle_call(&[("c", &[])]);
+    assert_eq!(rig.run("reservation/archive", &keys, &args).await.unwrap()[4], "orphaned");
+    assert!(rig.snapshot().await.contains_key("orphans #c"));
+    rig.answered
+}
+
+pub async fn unknown() -> Answered {
+    let mut rig = Rig::empty().await;
+    let op: &[&str] = &["refuse", "", ""];
+    let verbs: [(&str, &[&str]); 6] = [
+        ("confirm", op),
+        ("release", &[]),
+        ("extend", &["1000", "op"]),
+        ("expire", &[]),
+        ("archive", &[]),
+        ("read", &[]),
+    ];
+    for made in [false, true] {
+        if made {
+            rig.put("", "made:fp", Some(&Rules::default()), &[("one", "200000", "")]).await;
+            rig.generation = "other".into();
+        }
+        let word = if made { "stale_generation" } else { "unknown_sale" };
+        for (verb, args) in verbs {
+            rig.settle(verb, &[("a", args)]).await.is(word, &[]);
+        }
+        rig.give_back(&[("a", "op", "", "1", "f")]).await.is(word, &[]);
+        rig.adjust(&[("op", "one", 1, "", "f")]).await.is(word, &[]);
+    }
+    rig.generation = "g1".into();
+    for (verb, args) in verbs.into_iter().filter(|(verb, _)| !matches!(*verb, "expire" | "archive")) {
+        rig.settle(verb, &[("a", args)]).await.is("unknown_reservation", &[]);
+    }
+    rig.give_back(&[("a", "op", "", "1", "f")]).await.is("unknown_reservation", &[]);
+    rig.reserve(&[take("a", "one", 1)]).await;
+    rig.each("read", &["a"]).await.is("found//#a/*", &[]);
+    rig.answered
+}
+
+/// Records with their places, whatever they hold.
+pub async fn inspect() -> Answered {
+    let (mut rig, _) = one_hold().await;
+    rig.reserve(&[take("b", "one", 1)]).await;
+    rig.each("release", &["b"]).await;
+    let (keys, args) = rig.inspect_call(&["a", "b", "nothing"]);
+    let expected = ["{a+600000}", "", "held/{a+600000}/{a}//{a+3600000}////////fp//one=2//ref/"];
+    let step = rig.step("reservation/inspect", &keys, &args).await;
+    step.shows(&expected, 0);
+    assert_eq!(step.head[3], "");
+    assert!(step.head[4].parse::<i64>().is_ok() && step.head[5].starts_with("released/"), "{step:?}");
+    assert_eq!(step.head[6..], ["", "", ""]);
+    step.is_unchanged();
+    rig.tamper("RPUSH", &format!("r:{}", id("bad")), &["x"]).await;
+    let (keys, args) = rig.inspect_call(&["bad"]);
+    assert_eq!(rig.run("reservation/inspect", &keys, &args).await.unwrap(), ["", "", "wrong_type"]);
+    rig.answered
+}

@@ -4,7 +4,9 @@
 
 mod audit;
 mod embedded;
+mod lost_reply;
 mod model;
+mod proxy;
 mod races;
 mod redis_server;
 mod sandbox;

@@ -297,6 +297,8 @@ impl Committer {
                 expire.arg(sale.keys.record(id));
             }
             expire.arg(self.clock.offset_ms()).arg(&sale.generation);
+            // With its source: were it unknown, it would be sent again only after the retry that needs it.
+            let expire = self.scripts.expire.with_source(&expire);
             let retry = self.call(verb, sale, &short);
             let calls = [(&self.scripts.expire, &expire), (verb.script(&self.scripts), &retry)];
             let mut replies = connection.call_all(&calls).await.into_iter();

@@ -5,7 +5,9 @@
 mod audit;
 mod embedded;
 mod lua_contract;
+mod lost_reply;
 mod model;
+mod proxy;
 mod races;
 mod redis_server;
 mod sandbox;

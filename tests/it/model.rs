@@ -18,6 +18,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, FileFailurePersistence, RngSeed, TestRunner};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use stockade::domain::quantity::Line;
@@ -533,6 +534,8 @@ impl Real {
 /// How often each word was answered: a run that never sees one has not tested it.
 static SEEN: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
+static CASES_DONE: AtomicUsize = AtomicUsize::new(0);
+
 struct Model;
 
 impl StateMachineTest for Model {
@@ -564,6 +567,10 @@ impl StateMachineTest for Model {
             real.shop.assert_books_balance().await;
             real.delete().await;
         });
+        let cases = CASES_DONE.fetch_add(1, Ordering::Relaxed) + 1;
+        if cases.is_multiple_of(500) {
+            eprintln!("{cases} cases, so far well: {:?}", SEEN.lock().unwrap());
+        }
     }
 }
 

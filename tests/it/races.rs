@@ -342,3 +342,29 @@ async fn conservation_holds_at_every_read() {
     shop.sweep().await;
     shop.assert_books_balance().await;
 }
+
+/// Nothing swept them: the take itself expires overdue holds, a hundred at a time, a thousand at most.
+#[tokio::test]
+async fn a_take_expires_what_is_overdue_before_it_falls_short() {
+    let shop = Shop::open(RedisServer::shared(), &[("red", 1_100)]).await;
+    let hold_all = async |round: &str, count: usize| {
+        let keys: Vec<String> = (0..count).map(|n| format!("{round}-{n}")).collect();
+        let takes = join_all(keys.iter().map(|key| shop.take(key, "red=1"))).await;
+        assert_eq!(self::count(&takes, "held"), count);
+        shop.shared.clock.advance_ms(700_000);
+    };
+    hold_all("first", 950).await;
+    shop.hold("all", "red=1100").await;
+    shop.shared.clock.advance_ms(700_000);
+    assert_eq!(shop.sweep().await, 1);
+    hold_all("second", 1_100).await;
+    match shop.take("all again", "red=1100").await {
+        Ok(Decision::Refused(Refusal::SoldOut { retry_at: Some(retry_at), .. })) => {
+            // Some are overdue still: to try again at once is worth it.
+            assert!(retry_at <= shop.store.due(&shop.sale, 1).await.unwrap().now);
+        }
+        other => panic!("{other:?}"),
+    }
+    shop.hold("all again", "red=1100").await;
+    shop.assert_books_balance().await;
+}

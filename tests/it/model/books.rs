@@ -12,6 +12,8 @@ pub const DAY: i64 = 24 * 60;
 /// Units by number of the SKU, sorted, each SKU once.
 pub type Cart = Vec<(usize, i64)>;
 pub type Key = u8;
+/// Delta and if_granted.
+type AdjustBody = (i64, Option<i64>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReserveOp {
@@ -165,7 +167,7 @@ pub struct Books {
     /// What the last step must have answered.
     pub answers: Vec<Answer>,
     returns: BTreeMap<(Key, u8), ((Cart, bool), View)>,
-    adjustments: BTreeMap<(usize, u8), ((i64, Option<i64>), String)>,
+    adjustments: BTreeMap<(usize, u8), (AdjustBody, String)>,
     last_put: Option<(u8, Rules)>,
     /// Earliest deadline when the present call began.
     retry_at: Option<i64>,

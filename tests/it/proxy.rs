@@ -1,0 +1,150 @@
+//! Stands between a store and its Redis, and loses what it is told to lose.
+
+use crate::redis_server::RedisServer;
+use crate::support::shared_on;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use stockade::store::{PoolConfig, Shared};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+
+/// How bytes travel, either way.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Travel {
+    /// In writes of so many bytes; 0: as they come.
+    pub chunk: usize,
+    /// Each write so much later.
+    pub delay: Duration,
+}
+
+/// A Unix socket that leads to a server.
+pub struct Proxy {
+    dir: TempDir,
+    wire: Arc<Wire>,
+}
+
+struct Wire {
+    server: PathBuf,
+    /// The answer to the next request that holds these bytes is lost, and its connection with it.
+    lose: Mutex<Option<Vec<u8>>>,
+    lost: AtomicUsize,
+    travel: Mutex<Travel>,
+}
+
+impl Proxy {
+    pub fn before(server: &RedisServer) -> Self {
+        let path = PathBuf::from(server.url().trim_start_matches("unix://"));
+        let dir = tempfile::Builder::new().prefix("stockade-proxy-").tempdir().expect("a temporary folder");
+        let listener = UnixListener::bind(dir.path().join("proxy.sock")).expect("a socket");
+        let (lose, lost, travel) = (Mutex::default(), AtomicUsize::default(), Mutex::default());
+        let wire = Arc::new(Wire { server: path, lose, lost, travel });
+        let serving = Arc::clone(&wire);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(Arc::clone(&serving).serve(client));
+            }
+        });
+        Self { dir, wire }
+    }
+
+    /// For a store behind it, on the clock of `shared`.
+    pub fn shared(&self, shared: &Shared) -> Shared {
+        let url = format!("unix://{}", self.dir.path().join("proxy.sock").display());
+        Shared { config: PoolConfig { url, ..shared.config.clone() }, ..shared.clone() }
+    }
+
+    /// Forwards the next request that holds `marker`, and cuts before its answer.
+    pub fn lose_answer_to(&self, marker: &str) {
+        *self.wire.lose.lock().unwrap() = Some(marker.as_bytes().to_vec());
+    }
+
+    /// How many answers were lost.
+    pub fn lost(&self) -> usize {
+        self.wire.lost.load(Ordering::SeqCst)
+    }
+
+    pub fn travel(&self, travel: Travel) {
+        *self.wire.travel.lock().unwrap() = travel;
+    }
+}
+
+impl Wire {
+    async fn serve(self: Arc<Self>, client: UnixStream) {
+        let Ok(server) = UnixStream::connect(&self.server).await else { return };
+        let (client_read, client_write) = client.into_split();
+        let (server_read, server_write) = server.into_split();
+        let (doom, doomed) = watch::channel(false);
+        // Whichever ends first takes the other, and with them both connections.
+        tokio::select! {
+            () = self.requests(client_read, server_write, doom) => {}
+            () = self.answers(server_read, client_write, doomed) => {}
+        }
+    }
+
+    async fn requests(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+        doom: watch::Sender<bool>,
+    ) {
+        let (mut bytes, mut recent) = (vec![0; 64 * 1024], Vec::new());
+        while let Ok(count @ 1..) = from.read(&mut bytes).await {
+            recent.extend_from_slice(&bytes[..count]);
+            {
+                let mut lose = self.lose.lock().unwrap();
+                if lose
+                    .as_ref()
+                    .is_some_and(|marker| recent.windows(marker.len()).any(|window| window == marker))
+                {
+                    *lose = None;
+                    doom.send_replace(true);
+                }
+            }
+            recent.drain(..recent.len().saturating_sub(100));
+            if self.forward(&bytes[..count], &mut to).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn answers(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+        doomed: watch::Receiver<bool>,
+    ) {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut bytes).await {
+            if *doomed.borrow() {
+                self.lost.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            if self.forward(&bytes[..count], &mut to).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn forward(&self, bytes: &[u8], to: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+        let Travel { chunk, delay } = *self.travel.lock().unwrap();
+        for part in bytes.chunks(if chunk == 0 { bytes.len() } else { chunk }) {
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            to.write_all(part).await?;
+            to.flush().await?;
+        }
+        Ok(())
+    }
+}
+
+/// A store's answer may take this long before it is unknown.
+pub fn with_timeouts(server: &RedisServer, response: Duration, wait: Duration) -> Shared {
+    let shared = shared_on(server);
+    let config = PoolConfig { response_timeout: response, wait_timeout: wait, ..shared.config.clone() };
+    Shared { config, ..shared }
+}

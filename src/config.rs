@@ -61,7 +61,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub redis_timeout_ms: u64,
 
-    /// Most connections to Redis.
+    /// Most connections to Redis of one pool; each worker thread has a pool, and the sweeper.
     #[arg(long, env = "STOCKADE_POOL_SIZE", default_value_t = 8, global = true,
           value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub pool_size: u32,

@@ -137,10 +137,10 @@ impl Metrics {
         self.queue_depth.decrement(count as f64);
     }
 
-    /// How many connections `idle` or `in_use`.
-    pub fn pool_connections(&self, state: &'static str, count: u32) {
+    /// `change` connections more are `idle` or `in_use`.
+    pub fn pool_connections(&self, state: &'static str, change: i8) {
         if let Some(gauge) = self.connections.get(state) {
-            gauge.set(f64::from(count));
+            gauge.increment(f64::from(change));
         }
     }
 

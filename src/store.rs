@@ -116,7 +116,7 @@ impl Store {
     /// (`docs/adr/0003-one-committer-a-worker.md`). Errors when the URL is not one.
     pub fn open(shared: &Shared) -> Result<Self, redis::RedisError> {
         let committer = Committer {
-            pool: pool::open(&shared.config)?,
+            pool: pool::open(&shared.config, &shared.metrics)?,
             scripts: Arc::clone(&shared.scripts),
             clock: Arc::clone(&shared.clock),
             metrics: Arc::clone(&shared.metrics),

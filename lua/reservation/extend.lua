@@ -6,10 +6,10 @@ KEYS[8..23]  st:{sale}:buyers:<0..f>
 KEYS[24..]   st:{sale}:r:<id>       one a request
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
-ARGV[3..]    requests               hold_ms and operation id of each
+ARGV[3..]    requests               hold_ms, and operation id (22 characters) and fingerprint in one, of each
 Returns      {"ok", now, "", "", answer...} | {"unknown_sale"} | {"stale_generation"}
 Answers      extended | replayed, each with previous status, id and record | hold_too_long extendable_until
-             hold_expired | already_confirmed | already_released | already_returned | part_of_order, likewise
+             idempotency_key_reused | hold_expired | already_confirmed | already_released | already_returned | part_of_order, likewise
              unknown_reservation | corrupt | deferred
 Errors       CORRUPT what           a fixed key holds what no script wrote
 Writes       after the last check. Cost O(lines + log holds). ]]
@@ -34,6 +34,8 @@ local function extend(record, hold_ms, operation)
     return line(record[STATUS] == 'expired' and 'hold_expired' or 'already_' .. record[STATUS], '', record)
   elseif record[EXTEND_OP] == operation then
     return line('replayed', '', record)
+  elseif sub(record[EXTEND_OP], 1, 22) == sub(operation, 1, 22) then
+    return 'idempotency_key_reused'
   end
   local expires_at = math.max(record.expires_at, now + hold_ms)
   if expires_at > tonumber(record[UNTIL]) then

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- uses: _read _stock _rules
 --[[ Pause, resume or close a sale.
 KEYS[1..4]   st:{sale}:rules stock skus events

@@ -50,7 +50,7 @@ catalogue! {
     RESERVATIONS "stockade_reservations_total" Kind::Counter,
         "Reservation verbs by the word of their answer.";
     RESERVATION_UNITS "stockade_reservation_units_total" Kind::Counter,
-        "Units moved by reservations, by transition.";
+        "Units moved by reservations, by transition. What is returned shows in stock and events.";
     EXPIRY_LAG "stockade_hold_expiry_lag_seconds" LAG_SECONDS,
         "Time between a deadline and the moment its hold was expired.";
     BATCH_SIZE "stockade_commit_batch_size" BATCH,
@@ -81,7 +81,7 @@ catalogue! {
 pub const OTHER: &str = "other";
 
 /// Values of `transition`.
-pub const TRANSITIONS: &[&str] = &["held", "confirmed", "retaken", "released", "expired", "returned"];
+pub const TRANSITIONS: &[&str] = &["held", "confirmed", "retaken", "released", "expired"];
 /// Values of `script`.
 pub const SCRIPTS: &[&str] =
     &["reserve", "confirm", "release", "extend", "return_reservation", "expire", "adjust", "archive", OTHER];

@@ -6,8 +6,19 @@ use crate::domain::sale::{PutSale, SkuSpec, Skus};
 use crate::domain::*;
 use std::collections::BTreeMap;
 
+/// Begin of a self-test's sale, which no caller's can have; the sweeper removes what a killed one left.
+pub const SELF_TEST: &str = "_selftest-";
 /// Oldest server version that runs the scripts.
 const VERSION_MIN: u64 = 7;
+
+/// A self-test takes a moment; one this old was killed.
+const SELF_TEST_MS_MAX: i64 = 3_600_000;
+
+/// Whether a sale was left by a self-test that was killed long ago.
+pub fn is_abandoned(sale: &SaleId, now: Timestamp) -> bool {
+    let begun = sale.as_str().strip_prefix(SELF_TEST).and_then(|rest| rest.split('-').next()?.parse::<i64>().ok());
+    begun.is_some_and(|begun| now.as_ms() - begun > SELF_TEST_MS_MAX)
+}
 
 /// Why the service must not start.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +86,8 @@ impl Store {
 
     /// Runs every script once in a sale of its own, as the configured user, and removes it.
     pub async fn self_test(&self) -> Result<(), CheckError> {
-        let sale = SaleId::internal(&format!("_selftest-{}", ids::random_hex::<8>()));
+        let now = self.due(&SaleId::internal("_ready"), 1).await?.now.as_ms();
+        let sale = SaleId::internal(&format!("{SELF_TEST}{now}-{}", ids::random_hex::<8>()));
         let caller = Caller::default();
         let sku: Sku = "unit".parse().map_err(|_| CheckError::SelfTest("no SKU".into()))?;
         let stock = Skus(BTreeMap::from([(sku.clone(), SkuSpec { initial: 2, buyer_limit: None })]));

@@ -303,7 +303,7 @@ impl Committer {
             let calls = [(&self.scripts.expire, &expire), (verb.script(&self.scripts), &retry)];
             let mut replies = connection.call_all(&calls).await.into_iter();
             if let Some(Ok(Ok(reply))) = replies.next().map(|reply| reply.and_then(reply::batch)) {
-                self.count_expired(&reply);
+                reply.answers.iter().for_each(|answer| self.count_expired(reply.now, answer));
             }
             let reply = replies.next().unwrap_or_else(|| Err(StoreError::Reply("no answer".into())));
             let undecided = self.deliver(short, reply.and_then(reply::batch), round < EXPIRE_ROUNDS_MAX);
@@ -314,10 +314,11 @@ impl Committer {
         }
     }
 
-    /// Counts the holds that a call of `expire` found overdue.
-    fn count_expired(&self, reply: &BatchReply) {
-        for lag in reply.answers.iter().filter_map(|answer| reply::expiry_lag(reply.now, answer)) {
-            self.metrics.expired_late_by(lag);
+    /// Counts a hold that was found overdue, whichever verb found it.
+    fn count_expired(&self, now: Timestamp, answer: &str) {
+        if let Some(expired) = reply::newly_expired(now, answer) {
+            self.metrics.expired_late_by(expired.late_by);
+            self.metrics.units("expired", expired.units);
             self.metrics.reservation("expire", "expired");
         }
     }
@@ -350,6 +351,7 @@ impl Committer {
         };
         let BatchReply { now, retry_at, overdue, answers } = reply;
         for (pending, text) in batch.into_iter().zip(answers) {
+            self.count_expired(now, &text);
             if text == "deferred" {
                 undecided.deferred.push(pending);
             } else if may_retry && !overdue.is_empty() && reply::fell_short(&text) {

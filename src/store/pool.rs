@@ -3,10 +3,13 @@
 
 use super::error::StoreError;
 use super::scripts::Script;
+use crate::metrics::Metrics;
 use bb8_redis::bb8;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, Value};
-use std::time::Duration;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Where Redis is, and how long we wait for it.
 #[derive(Debug, Clone)]
@@ -22,17 +25,68 @@ pub struct PoolConfig {
 }
 
 /// Makes connections and knows when one is broken.
-#[derive(Debug)]
 pub struct Manager {
     client: redis::Client,
     config: AsyncConnectionConfig,
+    metrics: Arc<Metrics>,
 }
 
 /// A connection that remembers whether it can still be trusted.
 pub struct Connection {
     inner: MultiplexedConnection,
     broken: bool,
+    metrics: Arc<Metrics>,
 }
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.metrics.pool_connections("idle", -1);
+    }
+}
+
+/// A connection that is in use; it goes back to its pool when this is dropped.
+pub struct Lease<'a>(bb8::PooledConnection<'a, Manager>);
+
+impl Deref for Lease<'_> {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        &self.0
+    }
+}
+
+impl DerefMut for Lease<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.0
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.pool_connections("in_use", -1);
+        self.0.metrics.pool_connections("idle", 1);
+    }
+}
+
+/// Says why a connection could not be made: the caller is told only that it got none.
+#[derive(Debug, Default)]
+struct Complaints(Mutex<Option<Instant>>);
+
+impl bb8::ErrorSink<RedisError> for Arc<Complaints> {
+    fn sink(&self, error: RedisError) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|at| at.elapsed() >= COMPLAINT_EVERY) {
+            *last = Some(Instant::now());
+            tracing::warn!(?error, "Cannot connect to Redis: {error}");
+        }
+    }
+
+    fn boxed_clone(&self) -> Box<dyn bb8::ErrorSink<RedisError>> {
+        Box::new(Arc::clone(self))
+    }
+}
+
+/// While Redis is away every attempt fails: one line tells it.
+const COMPLAINT_EVERY: Duration = Duration::from_secs(1);
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -49,7 +103,8 @@ impl bb8::ManageConnection for Manager {
 
     async fn connect(&self) -> Result<Connection, RedisError> {
         let inner = self.client.get_multiplexed_async_connection_with_config(&self.config).await?;
-        Ok(Connection { inner, broken: false })
+        self.metrics.pool_connections("idle", 1);
+        Ok(Connection { inner, broken: false, metrics: Arc::clone(&self.metrics) })
     }
 
     async fn is_valid(&self, connection: &mut Connection) -> Result<(), RedisError> {
@@ -62,7 +117,7 @@ impl bb8::ManageConnection for Manager {
 }
 
 /// A pool that connects when it is first used. Errors when the URL is not one.
-pub fn open(config: &PoolConfig) -> Result<Pool, RedisError> {
+pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisError> {
     let info = config.url.as_str().into_connection_info()?;
     let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
     let manager = Manager {
@@ -70,6 +125,7 @@ pub fn open(config: &PoolConfig) -> Result<Pool, RedisError> {
         config: AsyncConnectionConfig::new()
             .set_connection_timeout(Some(config.wait_timeout))
             .set_response_timeout(Some(config.response_timeout)),
+        metrics: Arc::clone(metrics),
     };
     Ok(bb8::Pool::builder()
         .max_size(config.size)
@@ -77,12 +133,16 @@ pub fn open(config: &PoolConfig) -> Result<Pool, RedisError> {
         .test_on_check_out(false) // has_broken() tells, without a round trip
         .connection_timeout(config.wait_timeout)
         .retry_connection(true)
+        .error_sink(Box::new(Arc::new(Complaints::default())))
         .build_unchecked(manager))
 }
 
 /// A connection from the pool; not applied when none can be had in time.
-pub async fn get(pool: &Pool) -> Result<bb8::PooledConnection<'_, Manager>, StoreError> {
-    pool.get().await.map_err(|_| StoreError::unreachable())
+pub async fn get(pool: &Pool) -> Result<Lease<'_>, StoreError> {
+    let connection = pool.get().await.map_err(|_| StoreError::unreachable())?;
+    connection.metrics.pool_connections("idle", -1);
+    connection.metrics.pool_connections("in_use", 1);
+    Ok(Lease(connection))
 }
 
 impl Connection {

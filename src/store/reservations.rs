@@ -131,8 +131,9 @@ impl Store {
         request: Extend,
     ) -> Decided<Reservation> {
         let args = |handle: &SaleHandle| {
-            let operation = handle.ids.operation(&format!("extend {id} {}", request.hold_seconds), caller, key);
-            vec![(request.hold_seconds * 1000).to_string(), ids::short(operation.0)]
+            let operation = ids::short(handle.ids.operation(&format!("extend {id}"), caller, key).0);
+            let fingerprint = ids::fingerprint([&request.hold_seconds.to_le_bytes()[..]]);
+            vec![(request.hold_seconds * 1000).to_string(), operation + &fingerprint]
         };
         let decided = self.settle(Verb::Extend, sale, id, |_| None, args).await;
         self.count("extend", decided)
@@ -171,7 +172,6 @@ impl Store {
     }
 
     async fn settle_ids(&self, verb: Verb, sale: &SaleId, ids: &[String]) -> Result<usize, StoreError> {
-        let metrics = &self.committer.metrics;
         let mut waiting = Vec::with_capacity(ids.len());
         for id in ids {
             let prepare = move |_: &SaleHandle| Request {
@@ -179,11 +179,7 @@ impl Store {
                 id: id.clone(),
                 body: Body::Settle { operation: None, args: Vec::new() },
             };
-            waiting.push(self.commit(sale, prepare, move |now, _, text| {
-                if let Some(lag) = reply::expiry_lag(now, text) {
-                    metrics.expired_late_by(lag);
-                    metrics.reservation("expire", "expired");
-                }
+            waiting.push(self.commit(sale, prepare, move |_, _, text| {
                 Ok(Decision::Done(if reply::swept(text)? { Outcome::Expired } else { Outcome::Unchanged }, ()))
             }));
         }
@@ -201,7 +197,7 @@ impl Store {
                 metrics.reservation(verb, outcome.as_str());
                 let units = |count: fn(&ReservationLine) -> u64| reservation.lines.iter().map(count).sum();
                 match outcome {
-                    Outcome::Held | Outcome::Released | Outcome::Expired => {
+                    Outcome::Held | Outcome::Released => {
                         metrics.units(outcome.as_str(), units(|line| line.quantity));
                     }
                     Outcome::Confirmed | Outcome::Retaken => {

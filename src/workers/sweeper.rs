@@ -3,10 +3,10 @@
 //! Any number of processes may sweep: each step is a script that decides anew. Nothing correct depends on it: a take
 //! that falls short expires overdue holds itself, and a settle verb that meets one does.
 
-use crate::domain::{PageRequest, SaleId};
+use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
 use crate::store::sweep::Purge;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, checks};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
@@ -132,6 +132,10 @@ async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, 
             round.orphans = due.orphans;
             let wait = |at: crate::domain::Timestamp| u64::try_from(at.as_ms() - due.now.as_ms()).unwrap_or(0);
             round.next_in_ms = due.next_at.map(wait);
+            if checks::is_abandoned(sale, due.now) {
+                store.switch_sale(sale, Switch::Close).await?;
+                store.delete_sale(sale).await?;
+            }
             return Ok(round);
         }
         round.expired += store.expire(sale, &due.overdue).await?;

@@ -142,7 +142,7 @@ problems! {
     GrantedChanged "granted_changed" 409 FixTheCall "The supply is not what the caller expects"
         "Read `level`, decide again, and send its `granted` as `if_granted`.";
     CursorExpired "cursor_expired" 410 FixTheCall "The cursor is older than the events that are kept"
-        "Read the present state, then go on from `oldest`, or from the beginning without `after`.";
+        "Read the present state, then go on without `after`: from `oldest`, itself included.";
     MalformedJson "malformed_json" 400 FixTheCall "The body is not JSON"
         "Send one complete JSON document.";
     InvalidRequest "invalid_request" 422 FixTheCall "The request is not valid"

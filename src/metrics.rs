@@ -176,9 +176,14 @@ impl Metrics {
         self.orphans.set(count as f64);
     }
 
-    /// Counters of one method of one route, whose good answer has the status `success`.
+    /// Counters of one method of one route, whose usual good answer has the status `success`.
     pub fn http(&self, route: &'static str, method: &'static str, success: u16) -> HttpMetrics {
-        HttpMetrics::new(&self.recorder, route, method, success)
+        HttpMetrics::new(&self.recorder, route, method, &[success, 500, 503])
+    }
+
+    /// Counters of all methods that a route does not know: they appear when somebody uses one.
+    pub fn http_unknown_methods(&self, route: &'static str) -> HttpMetrics {
+        HttpMetrics::new(&self.recorder, route, catalogue::OTHER, &[])
     }
 
     /// The page that Prometheus reads.
@@ -205,7 +210,7 @@ mod tests {
         for line in [
             "stockade_reservations_total{verb=\"reserve\",outcome=\"sold_out\"} 0",
             "stockade_reservation_units_total{transition=\"held\"} 0",
-            "stockade_redis_errors_total{kind=\"timeout\"} 0",
+            "stockade_redis_errors_total{kind=\"outcome_unknown\"} 0",
             "stockade_http_requests_total{route=\"/v1/sales/{sale}\",method=\"PUT\",status=\"503\"} 0",
             "stockade_redis_up 0",
         ] {

@@ -83,15 +83,21 @@ pub const OTHER: &str = "other";
 /// Values of `transition`.
 pub const TRANSITIONS: &[&str] = &["held", "confirmed", "retaken", "released", "expired", "returned"];
 /// Values of `script`.
-pub const SCRIPTS: &[&str] = &[
-    "reserve", "confirm", "release", "extend", "return_reservation", "expire", "adjust", "archive", OTHER,
-];
+pub const SCRIPTS: &[&str] =
+    &["reserve", "confirm", "release", "extend", "return_reservation", "expire", "adjust", "archive", OTHER];
 /// Values of `state` of a connection.
 pub const CONNECTION_STATES: &[&str] = &["idle", "in_use"];
 /// Values of `kind` of a Redis error.
 pub const REDIS_ERROR_KINDS: &[&str] = &[
-    "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt",
-    "internal", OTHER,
+    "store_full",
+    "store_unavailable",
+    "store_read_only",
+    "store_busy",
+    "store_loading",
+    "outcome_unknown",
+    "corrupt",
+    "internal",
+    OTHER,
 ];
 
 /// What any verb can fail with.

@@ -34,7 +34,7 @@ const STATUSES: [(u16, &str); 20] = [
 pub struct HttpMetrics {
     route: &'static str,
     method: &'static str,
-    duration: Histogram,
+    duration: OnceLock<Histogram>,
     requests: [OnceLock<Counter>; STATUSES.len()],
     recorder: Arc<PrometheusRecorder>,
 }
@@ -44,26 +44,33 @@ impl HttpMetrics {
         recorder: &Arc<PrometheusRecorder>,
         route: &'static str,
         method: &'static str,
-        success: u16,
+        at_once: &[u16],
     ) -> Self {
-        let duration = key(catalogue::HTTP_DURATION, &[("route", route), ("method", method)]);
         let metrics = Self {
             route,
             method,
-            duration: recorder.register_histogram(&duration, &ORIGIN),
+            duration: OnceLock::new(),
             requests: [const { OnceLock::new() }; STATUSES.len()],
             recorder: Arc::clone(recorder),
         };
-        for status in [success, 500, 503] {
-            metrics.of_status(status);
+        for status in at_once {
+            metrics.of_status(*status);
+            metrics.duration();
         }
         metrics
     }
 
     /// A request was answered.
     pub fn answered(&self, status: u16, duration: Duration) {
-        self.duration.record(duration);
+        self.duration().record(duration);
         self.of_status(status).increment(1);
+    }
+
+    fn duration(&self) -> &Histogram {
+        self.duration.get_or_init(|| {
+            let labels = [("route", self.route), ("method", self.method)];
+            self.recorder.register_histogram(&key(catalogue::HTTP_DURATION, &labels), &ORIGIN)
+        })
     }
 
     fn of_status(&self, status: u16) -> &Counter {

@@ -134,7 +134,7 @@ impl Path {
         let layer = Rc::new(Layer {
             route: label,
             methods: self.methods.iter().map(counters).collect(),
-            other: metrics.http(label, "other", if self.methods.is_empty() { 404 } else { 405 }),
+            other: metrics.http_unknown_methods(label),
             worker: Rc::clone(worker),
         });
         let allow = self.methods.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(", ");
@@ -163,5 +163,43 @@ fn method_label(method: &Method) -> &'static str {
         Method::POST => "POST",
         Method::DELETE => "DELETE",
         _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn the_document_describes_every_route_and_no_other() {
+        let document: Value = serde_json::from_str(&docs::openapi_json()).expect("JSON");
+        let mut described: Vec<String> = Vec::new();
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            described
+                .extend(item.as_object().expect("methods").keys().map(|method| format!("{method} {path}")));
+        }
+        let mut routed: Vec<String> = Vec::new();
+        for path in reservation_paths().into_iter().chain(sale_paths()).chain(ops_paths()) {
+            let pattern = path.pattern.replace("{file:.*}", "");
+            routed
+                .extend(path.methods.iter().map(|(m, _)| format!("{} {pattern}", m.as_str().to_lowercase())));
+        }
+        routed.retain(|route| route != "get /docs");
+        described.sort();
+        routed.sort();
+        assert_eq!(described, routed);
+    }
+
+    #[test]
+    fn the_document_names_the_problems_of_every_operation() {
+        let document: Value = serde_json::from_str(&docs::openapi_json()).expect("JSON");
+        let reserve = &document["paths"]["/v1/sales/{sale}/reservations"]["post"]["responses"];
+        assert!(reserve["409"]["description"].as_str().is_some_and(|codes| codes.contains("`sold_out`")));
+        let written = document["paths"].to_string();
+        for code in problem::Code::ALL {
+            let by_the_router = ["method_not_allowed"].contains(&code.as_str());
+            assert!(by_the_router || written.contains(&format!("`{}`", code.as_str())), "{}", code.as_str());
+        }
     }
 }

@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((page.limit, page.after.as_deref()), (500, Some("a/b")));
         assert_eq!(read::<PageRequest>("").expect("legal").limit, PAGE_LIMIT_DEFAULT);
         for bad in ["limit=0", "limit=501", "limit=-1", "limit=x", "limit=", "limit=1&limit=1", "offset=1"] {
-            assert_eq!(read::<PageRequest>(bad).err().expect(bad).code(), Code::InvalidRequest, "{bad}");
+            assert_eq!(read::<PageRequest>(bad).expect_err(bad).code(), Code::InvalidRequest, "{bad}");
         }
     }
 

@@ -5,15 +5,13 @@ use anyhow::{Result, anyhow};
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// What is logged where RUST_LOG says nothing.
-const FILTER_DEFAULT: &str = "info";
+/// What is logged where RUST_LOG says nothing. The web server's own account of its start is left out.
+const FILTER_DEFAULT: &str = "info,actix_server=warn";
 
 /// Starts the log of this process, on standard output.
 pub fn init(form: LogForm) -> Result<()> {
-    let filter = EnvFilter::builder()
-        .with_default_directive(FILTER_DEFAULT.parse()?)
-        .from_env()
-        .map_err(|error| anyhow!("RUST_LOG cannot be read: {error}"))?;
+    let wanted = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_else(|_| FILTER_DEFAULT.to_owned());
+    let filter = EnvFilter::try_new(&wanted).map_err(|error| anyhow!("RUST_LOG cannot be read: {error}"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal());
     match form {
         LogForm::Pretty => log.with_target(false).try_init(),

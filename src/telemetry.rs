@@ -5,8 +5,9 @@ use anyhow::{Result, anyhow};
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// What is logged where RUST_LOG says nothing. The web server's own account of its start is left out.
-const FILTER_DEFAULT: &str = "info,actix_server=warn";
+/// What is logged where RUST_LOG says nothing. The web server's own account of its start is left out, and its lines
+/// about requests that are no HTTP: any client could fill the log with them, as errors.
+const FILTER_DEFAULT: &str = "info,actix_server=warn,actix_http=off";
 
 /// Starts the log of this process, on standard output.
 pub fn init(form: LogForm) -> Result<()> {

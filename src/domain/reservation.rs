@@ -189,7 +189,7 @@ pub enum IfExpired {
 #[serde(deny_unknown_fields)]
 pub struct Confirm {
     /// Only these; what remains is given back. Default: all.
-    #[schema(value_type = Option<Vec<Line>>)]
+    #[schema(value_type = Option<Vec<Line>>, min_items = 1, max_items = 100)]
     #[serde(default)]
     pub lines: Option<Lines>,
     /// Takes the place of the reservation's reference.
@@ -215,7 +215,7 @@ pub struct Extend {
 #[serde(deny_unknown_fields)]
 pub struct Return {
     /// Only these, and then an idempotency key is needed. Default: all that is left.
-    #[schema(value_type = Option<Vec<Line>>)]
+    #[schema(value_type = Option<Vec<Line>>, min_items = 1, max_items = 100)]
     #[serde(default)]
     pub lines: Option<Lines>,
     /// Whether the units can be sold again; false takes them out of the supply.

@@ -161,9 +161,11 @@ pub struct PutSale {
     #[serde(default)]
     pub buyer_holds_max: Option<u64>,
     /// Records of confirmed reservations are kept so long: at least 86400, default 30 days.
+    #[schema(minimum = 86400, maximum = 315360000)]
     #[serde(default)]
     pub confirmed_retention_seconds: Option<u64>,
     /// Records of other ended reservations are kept so long: at least 86400, the default.
+    #[schema(minimum = 86400, maximum = 315360000)]
     #[serde(default)]
     pub ended_retention_seconds: Option<u64>,
     /// SKUs to add; a known one must repeat its `initial`; others stay as they are.
@@ -184,6 +186,7 @@ pub struct SkuSpec {
     #[schema(maximum = 1_000_000_000_000i64)]
     pub initial: u64,
     /// Most units of it a buyer may have held and bought; null: no limit.
+    #[schema(minimum = 1, maximum = 1000000)]
     #[serde(default)]
     pub buyer_limit: Option<u64>,
 }
@@ -197,6 +200,7 @@ pub struct PutSku {
     #[serde(default)]
     pub initial: Option<u64>,
     /// Most units of it a buyer may have held and bought; null: no limit.
+    #[schema(minimum = 1, maximum = 1000000)]
     #[serde(default)]
     pub buyer_limit: Option<u64>,
 }

@@ -256,14 +256,16 @@ fn complete(path: &str, mutates: bool, operation: &mut Operation) {
     }
 }
 
+/// A bare key, or one in quotes.
+const KEY_PATTERN: &str = r#"^([!#-:<-~]([ -:<-~]{0,253}[!-:<-~])?|"([ !#-\[\]-~]|\\["\\]){1,255}")$"#;
+
 fn idempotency_key() -> Parameter {
-    let key =
-        ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255)).build();
+    let key = ObjectBuilder::new().schema_type(Type::String).pattern(Some(KEY_PATTERN)).build();
     ParameterBuilder::new()
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        .description(Some("Your name for this one effect: a repeat with the same key has no second one"))
+        .description(Some("Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes"))
         .schema(Some(Schema::Object(key)))
         .build()
 }

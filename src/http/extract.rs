@@ -105,6 +105,11 @@ impl Parameters {
         }
     }
 
+    /// A cursor; one without text is none, so that the first page may be asked for like the others.
+    fn take_after(&mut self) -> Option<String> {
+        self.take("after").filter(|text| !text.is_empty())
+    }
+
     fn take(&mut self, name: &str) -> Option<String> {
         let place = self.0.iter().position(|pair| pair.0 == name)?;
         Some(self.0.swap_remove(place).1)
@@ -135,7 +140,7 @@ fn limit(parameters: &mut Parameters) -> Result<usize, Problem> {
 
 impl QueryParameters for PageRequest {
     fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
-        Ok(Self { limit: limit(parameters)?, after: parameters.take("after") })
+        Ok(Self { limit: limit(parameters)?, after: parameters.take_after() })
     }
 }
 
@@ -173,7 +178,7 @@ pub struct Feed {
 impl QueryParameters for Feed {
     fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
         let limit = limit(parameters)?;
-        let after = match parameters.take("after").as_deref() {
+        let after = match parameters.take_after().as_deref() {
             None => EventsAfter::Oldest,
             Some("latest") => EventsAfter::Latest,
             Some(text) => text

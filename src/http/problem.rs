@@ -149,6 +149,7 @@ impl fmt::Display for Problem {
         match (&self.0.detail, &self.0.refusal, self.0.errors.as_slice()) {
             (Some(detail), ..) => f.write_str(detail),
             (None, Some(refusal), _) => Detail(refusal).fmt(f),
+            (None, None, [error, ..]) if error.field.is_empty() => write!(f, "The body {}.", error.message),
             (None, None, [error, ..]) => write!(f, "`{}` {}.", error.field, error.message),
             (None, None, []) => write!(f, "{}.", self.0.code.title()),
         }

@@ -19,8 +19,8 @@ use actix_web::web::Data;
     put, path = "/v1/sales/{sale}", operation_id = "put_sale", tag = "Sales",
     params(
         ("sale" = SaleId, Path, description = "Name of the sale"),
-        ("If-Match" = Option<String>, Header, description = "Only if the sale has this ETag"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is no such sale"),
+        ("If-Match" = Option<String>, Header, pattern = "^\"[!#-~]+\"$", description = "Only if the sale has this ETag"),
+        ("If-None-Match" = Option<String>, Header, pattern = "^\\*$", description = "`*`: only if there is no such sale"),
     ),
     request_body = PutSale,
     responses(

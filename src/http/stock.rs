@@ -17,10 +17,7 @@ use actix_web::web::Data;
     put, path = "/v1/sales/{sale}/stock/{sku}", operation_id = "put_sku", tag = "Stock",
     params(("sale" = SaleId, Path, description = "Name of the sale"), ("sku" = Sku, Path, description = "Name of the SKU")),
     request_body = PutSku,
-    responses(
-        (status = 201, description = "The SKU was added", body = Level),
-        (status = 200, description = "Its level", body = Level),
-    ),
+    responses((status = 200, description = "Its level, new or not", body = Level)),
 )]
 pub async fn put_sku(
     store: Data<Store>,
@@ -29,9 +26,7 @@ pub async fn put_sku(
     Body(request): Body<PutSku>,
 ) -> Answer {
     request.check()?;
-    let done = done(store.put_sku(&sale, &sku, request).await)?;
-    let status = if done.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
-    carried_out(status, &done)
+    carried_out(StatusCode::OK, &done(store.put_sku(&sale, &sku, request).await)?)
 }
 
 /// Read the level of a SKU

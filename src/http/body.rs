@@ -150,12 +150,16 @@ async fn read(mut payload: Payload, bytes_max: usize) -> Result<Bytes, Problem> 
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|error| match error.classify() {
         Category::Data => field_problem::<T>(bytes),
+        // `1e400` is a number of JSON; it is only too large to be read as one.
+        Category::Syntax if error.to_string().starts_with(OUT_OF_RANGE) => field_problem::<T>(bytes),
         Category::Eof if bytes.is_empty() => Problem::with_detail(Code::MalformedJson, "The body is empty."),
         Category::Syntax | Category::Eof | Category::Io => {
             Problem::with_detail(Code::MalformedJson, format!("The body is not JSON: {error}."))
         }
     })
 }
+
+const OUT_OF_RANGE: &str = "number out of range";
 
 fn field_problem<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
@@ -204,6 +208,9 @@ fn in_plain_words(said: &str) -> (Option<&str>, String) {
         if let Some(field) = said.strip_prefix(start).and_then(|rest| rest.split('`').next()) {
             return (Some(field), message.to_owned());
         }
+    }
+    if said == OUT_OF_RANGE {
+        return (None, "must be a smaller number".to_owned());
     }
     if said.starts_with("UUID parsing failed") {
         return (None, "must be a UUID".to_owned());

@@ -23,6 +23,7 @@ fn an_error_names_its_field_as_a_json_pointer() {
         (r#"{"lines":[{"sku":"a","quantity":0}]}"#, "/lines/0/quantity"),
         (r#"{"lines":[{"sku":"a","quantity":1},{"sku":"b","quantity":"1"}]}"#, "/lines/1/quantity"),
         (r#"{"lines":[{"sku":"a","quantity":1.5}]}"#, "/lines/0/quantity"),
+        (r#"{"lines":[{"sku":"a","quantity":1e400}]}"#, "/lines/0/quantity"),
         (r#"{"lines":[{"sku":"a","quantity":null}]}"#, "/lines/0/quantity"),
         (r#"{"lines":[{"sku":"a b","quantity":1}]}"#, "/lines/0/sku"),
         (r#"{"lines":[{"sku":"a"}]}"#, "/lines/0/quantity"),

@@ -139,4 +139,6 @@ for n = 1, #ledger do
   redis.call('XADD', adjustments_key, '*', 'e', ledger[n])
 end
 write_events(events_key, now, events)
+-- With "skus" the caller asked for the SKU: that is what was made.
+word = not with_rules and #new_skus > 0 and 'created' or word
 return { word, format('%d', now), text }

@@ -9,6 +9,7 @@ use crate::domain::{
     Buyer, BuyerStanding, Confirm, Decision, Extend, Outcome, Page, Refusal, Reservation, ReservationId,
     Reserve, Return, SaleId,
 };
+use crate::domain::page::is_reservation_cursor;
 use crate::store::Store;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
@@ -65,7 +66,10 @@ pub async fn reservations(
     Query(wanted): Query<Wanted>,
 ) -> Answer {
     match wanted {
-        Wanted::Page(filter, page) => found(store.reservations(&sale, filter, &page).await),
+        Wanted::Page(filter, page) => {
+            page.check(is_reservation_cursor)?;
+            found(store.reservations(&sale, filter, &page).await)
+        }
         Wanted::ByKey(key) => match store.reservation_by_key(&sale, &caller, &key).await? {
             Decision::Done(_, reservation) => {
                 answer::json(StatusCode::OK, &answer::page_of(Some(reservation)))

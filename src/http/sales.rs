@@ -5,6 +5,7 @@ use super::body::{Body, Nothing};
 use super::extract::{At, Precondition, Query, Who};
 use super::idempotency::Key;
 use crate::domain::{Page, PageRequest, PutSale, Sale, SaleId, Switch};
+use crate::domain::page::is_sale_cursor;
 use crate::store::Store;
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
@@ -61,6 +62,7 @@ pub async fn sale(store: Data<Store>, At(sale): At<SaleId>) -> Answer {
     responses((status = 200, description = "A page of sales", body = Page<Sale>)),
 )]
 pub async fn sales(store: Data<Store>, Query(page): Query<PageRequest>) -> Answer {
+    page.check(is_sale_cursor)?;
     answer::json(StatusCode::OK, &store.sales(&page).await?)
 }
 

@@ -5,6 +5,7 @@ use super::body::Body;
 use super::extract::{At, Query, Who, Within};
 use super::idempotency::Key;
 use crate::domain::{Adjust, Adjustment, Level, Outcome, Page, PageRequest, PutSku, SaleId, Sku};
+use crate::domain::page::{is_adjustment_cursor, is_level_cursor};
 use crate::store::Store;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
@@ -50,6 +51,7 @@ pub async fn level(store: Data<Store>, Within(sale, sku): Within<SaleId, Sku>) -
     responses((status = 200, description = "A page of levels, by name of the SKU", body = Page<Level>)),
 )]
 pub async fn levels(store: Data<Store>, At(sale): At<SaleId>, Query(page): Query<PageRequest>) -> Answer {
+    page.check(is_level_cursor)?;
     found(store.levels(&sale, &page).await)
 }
 
@@ -87,5 +89,6 @@ pub async fn adjustments(
     Within(sale, sku): Within<SaleId, Sku>,
     Query(page): Query<PageRequest>,
 ) -> Answer {
+    page.check(is_adjustment_cursor)?;
     answer::found(store.adjustments(&sale, &sku, &page).await)
 }

@@ -8,8 +8,13 @@ use stockade::store::{PoolConfig, Shared, Store};
 
 /// What the stores of a test share: one clock.
 pub fn shared_on(server: &RedisServer) -> Shared {
+    shared_with(server.url())
+}
+
+/// The same, for a Redis that the test did not start itself.
+pub fn shared_with(url: String) -> Shared {
     let config = PoolConfig {
-        url: server.url(),
+        url,
         size: 4,
         response_timeout: Duration::from_secs(5),
         wait_timeout: Duration::from_secs(2),

@@ -1,0 +1,80 @@
+//! The service in a thread of this process: for tests that move its clock, and for the many that need no process.
+
+use super::Api;
+use crate::redis_server::{RedisServer, ServerOptions};
+use crate::support::shared_on;
+use actix_web::rt::System;
+use clap::Parser;
+use std::sync::{OnceLock, mpsc};
+use stockade::app::Application;
+use stockade::config::{Config, Options};
+use stockade::store::Shared;
+use tokio::sync::oneshot;
+
+/// A service with a Redis of its own: its sweeper sees no sale of another test, and so no clock of another test.
+pub struct InProcess {
+    pub api: Api,
+    pub shared: Shared,
+    pub redis: RedisServer,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+fn options() -> Options {
+    let flags = ["stockade", "--listen", "127.0.0.1:0", "--workers", "2", "--drain-seconds", "1"];
+    Config::try_parse_from(flags).unwrap().options
+}
+
+impl InProcess {
+    pub fn start() -> Self {
+        // Nothing is lost in a crash on purpose here, so it need not wait for the disk.
+        let args = ["--appendfsync", "no"].map(String::from).to_vec();
+        let redis = RedisServer::with(ServerOptions { args, ..ServerOptions::default() });
+        let shared = shared_on(&redis);
+        let (address_sender, address) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = shared.clone();
+        std::thread::spawn(move || {
+            System::new().block_on(async move {
+                let application = Application::build(&options(), served).unwrap();
+                address_sender.send(application.address()).unwrap();
+                let stop = async move { drop(stopped.await) };
+                application.run_until_stopped(stop).await.unwrap();
+            });
+        });
+        let address = address.recv().expect("the service starts");
+        Self { api: Api::new(format!("http://{address}")), shared, redis, stop: Some(stop) }
+    }
+
+    /// Moves time for its scripts.
+    pub fn advance_seconds(&self, seconds: i64) {
+        self.shared.clock.advance_ms(seconds * 1000);
+    }
+
+    /// Everything that the store holds, as it is stored.
+    pub async fn dump(&self) -> Vec<(String, Vec<u8>)> {
+        let mut connection = self.redis.connection().await;
+        let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
+        keys.sort();
+        let mut dump = Vec::new();
+        for key in keys {
+            let value: Option<Vec<u8>> =
+                redis::cmd("DUMP").arg(&key).query_async(&mut connection).await.unwrap();
+            dump.push((key, value.unwrap_or_default()));
+        }
+        dump
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+    }
+}
+
+/// A client of the service that ordinary tests share, each with a sale of its own. Nobody moves its clock.
+pub fn shared_api() -> Api {
+    static SHARED: OnceLock<InProcess> = OnceLock::new();
+    // A client of one's own: a connection belongs to the runtime of the test that made it.
+    let shared = SHARED.get_or_init(InProcess::start);
+    Api::new(format!("http://{}", shared.api.authority()))
+}

@@ -1,0 +1,163 @@
+//! The service in a process of its own, which tests may kill, freeze and stop.
+
+use super::Api;
+use crate::sandbox::{Sandbox, eventually, signal};
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Below the ports that the system gives to clients.
+const PORTS_FROM: u16 = 20_000;
+const LOG_FILE: &str = "service.log";
+
+/// What a test's service should be like.
+#[derive(Default)]
+pub struct ServiceOptions {
+    /// A Redis of the test; without it the embedded one.
+    pub redis_url: Option<String>,
+    /// More flags.
+    pub args: Vec<String>,
+}
+
+/// `stockade serve` in a folder of its own. It goes when this is dropped, and its engine too.
+pub struct Service {
+    sandbox: Sandbox,
+    options: ServiceOptions,
+    address: SocketAddr,
+    child: Option<Child>,
+}
+
+/// An address that nobody else uses: all of 127.0.0.0/8 is this machine, so each process of tests takes an IP for
+/// itself, and a port for each service.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(PORTS_FROM);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let ip = Ipv4Addr::new(127, 64 | high & 63, middle, low);
+    SocketAddr::from((ip, NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+impl Service {
+    /// With its embedded engine.
+    pub async fn start() -> Self {
+        Self::with(ServiceOptions::default()).await
+    }
+
+    /// On a Redis of the test.
+    pub async fn on(redis_url: String) -> Self {
+        Self::with(ServiceOptions { redis_url: Some(redis_url), ..ServiceOptions::default() }).await
+    }
+
+    pub async fn with(options: ServiceOptions) -> Self {
+        let mut service = Self { sandbox: Sandbox::new(), options, address: own_address(), child: None };
+        service.launch();
+        service.is_ready().await;
+        service
+    }
+
+    pub fn api(&self) -> Api {
+        Api::new(format!("http://{}", self.address))
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.sandbox.path().join("data")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("running").id()
+    }
+
+    /// Of the embedded Redis.
+    pub fn engine_pid(&self) -> Option<u32> {
+        let service = self.child.as_ref().map(Child::id);
+        self.sandbox.pids().into_iter().find(|pid| Some(*pid) != service)
+    }
+
+    /// kill -9 of the service alone: its engine lives on.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("running");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Starts it again, as a supervisor would, and waits until it is ready.
+    pub async fn restart(&mut self) {
+        assert!(self.child.is_none(), "it runs");
+        self.launch();
+        self.is_ready().await;
+    }
+
+    pub fn signal(&self, name: &str) {
+        signal(name, self.pid());
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("running");
+        let mut status = None;
+        eventually("the service ends", async || {
+            status = child.try_wait().unwrap();
+            status.is_some()
+        })
+        .await;
+        status.unwrap()
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.sandbox.path().join(LOG_FILE)).unwrap_or_default()
+    }
+
+    fn launch(&mut self) {
+        let log = File::options().create(true).append(true).open(self.sandbox.path().join(LOG_FILE)).unwrap();
+        let mut command = command(self.sandbox.path(), &self.data_dir());
+        command.args(["--listen", &self.address.to_string()]);
+        if let Some(url) = &self.options.redis_url {
+            command.args(["--redis-url", url]);
+        }
+        command.args(&self.options.args).stdout(log.try_clone().unwrap()).stderr(log);
+        self.child = Some(command.spawn().expect("the program starts"));
+    }
+
+    async fn is_ready(&mut self) {
+        let api = self.api();
+        eventually("the service is ready", async || {
+            if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
+                panic!("the service ended, {status}:\n{}", self.log());
+            }
+            matches!(api.call("GET", "/readyz").try_send().await, Ok(answer) if answer.status == 200)
+        })
+        .await;
+    }
+}
+
+/// The program, with nothing of this shell's settings.
+fn command(folder: &Path, data_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stockade"));
+    for (name, _) in std::env::vars_os() {
+        let is_ours = name.to_string_lossy().starts_with("STOCKADE_");
+        // Which server is the embedded one is a matter of the machine.
+        if (is_ours && name != "STOCKADE_REDIS_SERVER") || name == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command.args(["serve", "--log", "json"]);
+    command.arg("--data-dir").arg(data_dir).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// A start that is meant to fail: how it ended, and what it said.
+pub fn failed_start(data_dir: &Path, args: &[&str]) -> (ExitStatus, String) {
+    let sandbox = Sandbox::new();
+    let mut command = command(sandbox.path(), data_dir);
+    if !args.contains(&"--listen") {
+        command.args(["--listen", &own_address().to_string()]);
+    }
+    let output = command.args(args).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status, said.concat())
+}

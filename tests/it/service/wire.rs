@@ -1,0 +1,91 @@
+//! HTTP by hand, for what a good client never does: bytes of any kind, halves of requests, vanishing.
+
+use std::io::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A connection.
+pub struct Wire {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub struct WireAnswer {
+    pub status: u16,
+    /// In lower case, as they came.
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl WireAnswer {
+    /// Whether the service will close the connection.
+    pub fn closes(&self) -> bool {
+        self.head.contains("connection: close")
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+impl Wire {
+    pub async fn connect(to: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, unread: Vec::new() })
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
+        self.stream.write_all(bytes.as_ref()).await
+    }
+
+    /// Goes with a reset instead of a farewell.
+    pub fn reset(self) {
+        let _ = self.stream.set_zero_linger();
+    }
+
+    /// The next answer; `UnexpectedEof` if the connection ends before it is complete.
+    pub async fn answer(&mut self) -> Result<WireAnswer> {
+        let in_time = tokio::time::timeout(Duration::from_secs(60), self.read()).await;
+        in_time.map_err(|_| Error::from(ErrorKind::TimedOut))?
+    }
+
+    async fn read(&mut self) -> Result<WireAnswer> {
+        let head_length = loop {
+            match self.unread.windows(4).position(|end| end == b"\r\n\r\n") {
+                Some(at) => break at + 4,
+                None => self.more().await?,
+            }
+        };
+        let head = String::from_utf8_lossy(&self.unread[..head_length]).to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length = length.map_or(0, |text| text.trim().parse().unwrap());
+        while self.unread.len() < head_length + length {
+            self.more().await?;
+        }
+        let rest = self.unread.split_off(head_length + length);
+        let body = self.unread.split_off(head_length);
+        self.unread = rest;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok(WireAnswer { status: status.ok_or(ErrorKind::InvalidData)?, head, body })
+    }
+
+    async fn more(&mut self) -> Result<()> {
+        match self.stream.read_buf(&mut self.unread).await? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A POST as it goes over the wire.
+pub fn post(path: &str, key: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: stockade\r\nContent-Type: application/json\r\nIdempotency-Key: {key}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}

@@ -1,0 +1,18 @@
+//! The API over HTTP: every route, state and refusal, and what bad input gets.
+
+mod bad_body;
+mod bad_names;
+mod conventions;
+mod crowd;
+mod deletion;
+mod described;
+mod events;
+mod limits;
+mod lists;
+mod operations;
+mod outage;
+mod refusals;
+mod sales;
+mod settling;
+mod states;
+mod stock;

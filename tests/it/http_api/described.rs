@@ -1,0 +1,93 @@
+//! The document of the API is complete, and leads nowhere but into itself.
+
+use crate::service::{InProcess, document, operations};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use stockade::http::problem::Code;
+
+/// Method and path of every route, as the metrics have them: their counters exist from the start.
+async fn routes(service: &InProcess) -> BTreeSet<(String, String)> {
+    let label = |series: &str, name: &str| {
+        let (_, rest) = series.split_once(&format!("{name}=\"")).unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let series = service.api.metrics().await;
+    let requests = series.iter().filter(|(name, _)| name.starts_with("stockade_http_requests_total"));
+    let of = requests.map(|(name, _)| (label(name, "method"), label(name, "route")));
+    of.filter(|(method, _)| method != "other").collect()
+}
+
+#[tokio::test]
+async fn the_document_has_every_route() {
+    let service = InProcess::start();
+    let served = service.api.get("/openapi.json").await.expect(200, "");
+    assert_eq!(&served.body, document());
+    assert!(document()["openapi"].as_str().unwrap().starts_with("3.1."));
+    assert!(document()["info"]["version"].is_string());
+    let described: BTreeSet<_> = operations().map(|(method, path, _)| (method, path.to_owned())).collect();
+    let mut routes = routes(&service).await;
+    // The page of the document, which is at /docs/.
+    assert!(
+        routes.remove(&("GET".into(), "/docs".into()))
+            && routes.remove(&("GET".into(), "/docs/{file:.*}".into()))
+    );
+    routes.insert(("GET".into(), "/docs/".into()));
+    assert_eq!(described, routes);
+}
+
+fn walk<'a>(value: &'a Value, visit: &mut impl FnMut(&'a str, &'a Value)) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            visit(name, value);
+            walk(value, visit);
+        }),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, visit)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_schema_is_used() {
+    let mut used = BTreeSet::new();
+    walk(document(), &mut |name, value| {
+        if name == "$ref" {
+            let reference = value.as_str().unwrap();
+            let place = reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} leads outside"));
+            assert!(document().pointer(place).is_some(), "{reference} leads nowhere");
+            used.insert(place);
+        }
+    });
+    assert!(used.contains("/components/schemas/Problem") && used.contains("/components/schemas/Reservation"));
+}
+
+#[test]
+fn every_operation_is_complete() {
+    let mut ids = BTreeSet::new();
+    let mut words = BTreeSet::new();
+    for (method, path, operation) in operations() {
+        let said = format!("{method} {path}");
+        assert!(
+            ids.insert(operation["operationId"].as_str().unwrap()),
+            "{said}: its operationId is another's"
+        );
+        assert!(operation["summary"].is_string() && operation["tags"][0].is_string(), "{said}");
+        for name in path.split(['{', '}']).skip(1).step_by(2) {
+            let parameters = operation["parameters"].as_array().unwrap();
+            let is_it = |one: &Value| one["name"] == name && one["in"] == "path" && one["required"] == true;
+            assert!(parameters.iter().any(is_it), "{said}: {name}");
+        }
+        for (status, answer) in operation["responses"].as_object().unwrap() {
+            assert!(!answer["description"].as_str().unwrap().is_empty(), "{said}: {status}");
+            if status.as_str() >= "400" {
+                let schema = &answer["content"]["application/problem+json"]["schema"]["$ref"];
+                assert_eq!(schema, "#/components/schemas/Problem", "{said}: {status}");
+                words.extend(answer["description"].as_str().unwrap().split('`').skip(1).step_by(2));
+            }
+        }
+    }
+    // Each word of the table may be met somewhere, and there are no others.
+    let beyond_routes = [Code::NotFound, Code::MethodNotAllowed];
+    let known: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let met: BTreeSet<&str> = words.iter().copied().chain(beyond_routes.map(Code::as_str)).collect();
+    assert_eq!(met, known);
+}

@@ -4,10 +4,13 @@
 
 mod audit;
 mod embedded;
+mod faults;
+mod http_api;
 mod model;
 mod races;
 mod redis_server;
 mod sandbox;
 mod self_test;
+mod service;
 mod shop;
 mod support;

@@ -1,0 +1,47 @@
+//! The real process under load, while it, its Redis or its clients are killed, frozen and stopped.
+//!
+//! Each test prints its seed; `STOCKADE_FAULT_SEED=n` runs the same choices again (not the same moments: the machine
+//! has its say too). `STOCKADE_FAULT_SECONDS` is how long each of the random ones goes on.
+
+mod books;
+mod clients;
+mod driver;
+mod folders;
+mod frozen;
+mod history;
+mod kills;
+mod shutdown;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::time::{Duration, Instant};
+
+const SECONDS: u64 = 8;
+
+/// Choices that can be made again, and the time to make them in.
+struct Chance {
+    rng: StdRng,
+    seed: u64,
+    until: Instant,
+}
+
+impl Chance {
+    fn new(test: &str) -> Self {
+        let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect(name));
+        let seed = number("STOCKADE_FAULT_SEED").unwrap_or_else(rand::random);
+        let seconds = number("STOCKADE_FAULT_SECONDS").unwrap_or(SECONDS);
+        println!("{test}: STOCKADE_FAULT_SEED={seed}");
+        let until = Instant::now() + Duration::from_secs(seconds);
+        Self { rng: StdRng::seed_from_u64(seed), seed, until }
+    }
+
+    /// Whether there is time for another fault.
+    fn goes_on(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// How many more calls are answered before the next fault.
+    fn calls(&mut self) -> usize {
+        self.rng.random_range(1..400)
+    }
+}

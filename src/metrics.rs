@@ -205,7 +205,7 @@ mod tests {
         for line in [
             "stockade_reservations_total{verb=\"reserve\",outcome=\"sold_out\"} 0",
             "stockade_reservation_units_total{transition=\"held\"} 0",
-            "stockade_redis_errors_total{kind=\"timeout\"} 0",
+            "stockade_redis_errors_total{kind=\"outcome_unknown\"} 0",
             "stockade_http_requests_total{route=\"/v1/sales/{sale}\",method=\"PUT\",status=\"503\"} 0",
             "stockade_redis_up 0",
         ] {

@@ -9,7 +9,7 @@ use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Buyers that are added up in one walk; a single bucket may have more, up to the next bound.
-const BUYERS_A_WALK: u64 = 50_000;
+const BUYERS_A_WALK: u64 = 200_000;
 /// Buyers beyond which a bucket is not checked.
 const BUYERS_MAX: usize = 500_000;
 /// How often a sale that moved meanwhile is tried again.

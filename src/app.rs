@@ -51,7 +51,8 @@ impl Application {
         let drain = options.drain();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let server = HttpServer::new(move || {
-            let store = Store::open(&worker_shared).unwrap_or_else(|error| unreachable!("opened before: {error}"));
+            let store =
+                Store::open(&worker_shared).unwrap_or_else(|error| unreachable!("opened before: {error}"));
             let metrics = Data::from(Arc::clone(&worker_shared.metrics));
             App::new()
                 .app_data(Data::new(store))

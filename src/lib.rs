@@ -2,13 +2,13 @@
 //!
 //! `domain` names things, `store` decides (in Lua), `workers` expire, `http` translates, `app` wires.
 
+pub mod app;
+pub mod audit_command;
+pub mod config;
 pub mod domain;
+pub mod embedded_redis;
+pub mod http;
 pub mod metrics;
 pub mod store;
-pub mod workers;
-pub mod http;
-pub mod audit_command;
-pub mod embedded_redis;
-pub mod config;
 pub mod telemetry;
-pub mod app;
+pub mod workers;

@@ -1,15 +1,15 @@
 //! The program: `stockade serve`, and small helpers around it.
 
 use anyhow::{Context, Result};
-use stockade::app::{self, Application};
-use stockade::embedded_redis::{EmbeddedRedis, Role};
-use stockade::config::{Command, Config, LogForm, Options};
-use stockade::metrics::Metrics;
-use stockade::store::{Shared, Store};
-use stockade::domain::SaleId;
-use stockade::{audit_command, http, telemetry};
 use std::process::ExitCode;
 use std::sync::Arc;
+use stockade::app::{self, Application};
+use stockade::config::{Command, Config, LogForm, Options};
+use stockade::domain::SaleId;
+use stockade::embedded_redis::{EmbeddedRedis, Role};
+use stockade::metrics::Metrics;
+use stockade::store::{Shared, Store};
+use stockade::{audit_command, http, telemetry};
 
 /// A request makes and drops some hundred small values; this allocator serves them faster than the system's.
 #[global_allocator]

@@ -1,20 +1,20 @@
 //! The only place that knows Redis. Every decision about stock is a script in `lua/`; this module declares its keys,
 //! sends it, and reads its words.
 
-pub mod error;
-pub mod keys;
-pub mod ids;
-pub mod scripts;
-pub mod reply;
-pub mod pool;
-pub mod group_commit;
-pub mod reservations;
-pub mod sales;
-pub mod stock;
-pub mod events;
-pub mod sweep;
 pub mod audit;
 pub mod checks;
+pub mod error;
+pub mod events;
+pub mod group_commit;
+pub mod ids;
+pub mod keys;
+pub mod pool;
+pub mod reply;
+pub mod reservations;
+pub mod sales;
+pub mod scripts;
+pub mod stock;
+pub mod sweep;
 
 pub use error::StoreError;
 pub use events::EventsAfter;
@@ -188,17 +188,21 @@ impl Store {
         let Value::Array(values) = self.query(&cmd).await? else {
             return Err(StoreError::Corrupt("rules".into()));
         };
-        let [Value::BulkString(generation), Value::BulkString(id_key), Value::BulkString(status)] = &values[..] else {
+        let [Value::BulkString(generation), Value::BulkString(id_key), Value::BulkString(status)] =
+            &values[..]
+        else {
             return Ok(None);
         };
         if status == b"deleted" {
             return Ok(None);
         }
-        let generation = String::from_utf8(generation.clone()).map_err(|_| StoreError::Corrupt("rules".into()))?;
+        let generation =
+            String::from_utf8(generation.clone()).map_err(|_| StoreError::Corrupt("rules".into()))?;
         if let Some(known) = self.sales.get(sale).filter(|known| known.generation == generation) {
             return Ok(Some(known)); // it has the queues that others wait in
         }
-        let handle = Arc::new(SaleHandle { generation, keys, ids: IdMaker::new(id_key), lane: Lane::default() });
+        let handle =
+            Arc::new(SaleHandle { generation, keys, ids: IdMaker::new(id_key), lane: Lane::default() });
         self.sales.insert(sale.clone(), Arc::clone(&handle));
         Ok(Some(handle))
     }

@@ -6,9 +6,7 @@ use std::str::FromStr;
 /// A setting from the environment, or its default. A value that does not parse stops the program.
 pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     match env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is not what it should be")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not what it should be")),
         Err(_) => default,
     }
 }
@@ -34,11 +32,7 @@ impl Default for Histogram {
     fn default() -> Self {
         // The last value of a u64 falls into the last bucket.
         let buckets = bucket_of(u64::MAX) + 1;
-        Self {
-            counts: vec![0; buckets],
-            total: 0,
-            max_us: 0,
-        }
+        Self { counts: vec![0; buckets], total: 0, max_us: 0 }
     }
 }
 
@@ -109,12 +103,7 @@ mod tests {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.quantile_us(0.99), 0);
         (1..=100_000).for_each(|value| histogram.record(value));
-        for (quantile, want) in [
-            (0.5, 50_000),
-            (0.99, 99_000),
-            (0.999, 99_900),
-            (1.0, 100_000),
-        ] {
+        for (quantile, want) in [(0.5, 50_000), (0.99, 99_000), (0.999, 99_900), (1.0, 100_000)] {
             let got = histogram.quantile_us(quantile);
             assert!(got >= want && got <= want + want / 100, "{quantile}: {got}");
         }

@@ -155,7 +155,8 @@ mod tests {
         for good in ["a", "0", "drop-1", "A.b_c-9", &"x".repeat(64)] {
             assert!(good.parse::<SaleId>().is_ok(), "{good:?}");
         }
-        for bad in ["", "-a", ".a", "a b", "a:b", "{x}", "a\r\n", "a\0", "*", "\u{39c}", "é", &"x".repeat(65)] {
+        for bad in ["", "-a", ".a", "a b", "a:b", "{x}", "a\r\n", "a\0", "*", "\u{39c}", "é", &"x".repeat(65)]
+        {
             assert!(bad.parse::<Sku>().is_err(), "{bad:?}");
         }
     }

@@ -97,16 +97,32 @@ mod tests {
 
     #[test]
     fn lines_of_one_sku_are_summed_and_sorted() {
-        let cart = lines(r#"[{"sku":"b","quantity":1},{"sku":"a","quantity":2},{"sku":"b","quantity":3}]"#).unwrap();
+        let cart =
+            lines(r#"[{"sku":"b","quantity":1},{"sku":"a","quantity":2},{"sku":"b","quantity":3}]"#).unwrap();
         let read: Vec<_> = cart.iter().map(|(sku, units)| (sku.as_str().to_owned(), units)).collect();
         assert_eq!(read, [("a".to_owned(), 2), ("b".to_owned(), 4)]);
     }
 
     #[test]
     fn quantities_are_small_positive_integers() {
-        for bad in ["0", "-1", "-5", "1.5", "1.0", "\"1\"", "1e3", "null", "1000001", "2147483648", "9007199254740993",
-            "9223372036854775808", "1e400", "NaN", "true", "[]"]
-        {
+        for bad in [
+            "0",
+            "-1",
+            "-5",
+            "1.5",
+            "1.0",
+            "\"1\"",
+            "1e3",
+            "null",
+            "1000001",
+            "2147483648",
+            "9007199254740993",
+            "9223372036854775808",
+            "1e400",
+            "NaN",
+            "true",
+            "[]",
+        ] {
             assert!(lines(&format!(r#"[{{"sku":"a","quantity":{bad}}}]"#)).is_err(), "{bad}");
         }
         assert!(lines("[]").is_err());

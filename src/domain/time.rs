@@ -42,9 +42,11 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        let moment: jiff::Timestamp =
-            text.parse().map_err(|_| de::Error::custom("must be an RFC 3339 time such as 2026-11-30T18:00:00.000Z"))?;
-        Self::from_ms(moment.as_millisecond()).ok_or_else(|| de::Error::custom("must lie in the years 1970-9999"))
+        let moment: jiff::Timestamp = text
+            .parse()
+            .map_err(|_| de::Error::custom("must be an RFC 3339 time such as 2026-11-30T18:00:00.000Z"))?;
+        Self::from_ms(moment.as_millisecond())
+            .ok_or_else(|| de::Error::custom("must lie in the years 1970-9999"))
     }
 }
 

@@ -12,6 +12,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Largest body, but for those that carry lists.
@@ -74,9 +77,14 @@ impl<T: Document> FromRequest for Body<T> {
         let payload = payload.take();
         Box::pin(async move {
             announced?;
-            let bytes = tokio::time::timeout(BODY_SECONDS_MAX, read(payload, T::BYTES_MAX))
-                .await
-                .map_err(|_| Problem::new(Code::RequestTimeout))??;
+            let mut reading = pin!(read(payload, T::BYTES_MAX));
+            // Nearly every body is there already, and needs no timer.
+            let bytes = match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
+                Poll::Ready(bytes) => bytes?,
+                Poll::Pending => tokio::time::timeout(BODY_SECONDS_MAX, reading)
+                    .await
+                    .map_err(|_| Problem::new(Code::RequestTimeout))??,
+            };
             match T::when_empty() {
                 Some(default) if bytes.is_empty() => Ok(Self(default)),
                 _ if !is_json => Err(Problem::new(Code::UnsupportedMediaType)),

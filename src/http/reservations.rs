@@ -5,11 +5,11 @@ use super::body::Body;
 use super::extract::{At, Query, Wanted, Who, Within};
 use super::idempotency::Key;
 use super::problem::Problem;
+use crate::domain::page::is_reservation_cursor;
 use crate::domain::{
     Buyer, BuyerStanding, Confirm, Decision, Extend, Outcome, Page, Refusal, Reservation, ReservationId,
     Reserve, Return, SaleId,
 };
-use crate::domain::page::is_reservation_cursor;
 use crate::store::Store;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};

@@ -5,6 +5,7 @@ use super::{ReservationFilter, Store, StoreError, ids};
 use crate::domain::sale::{PutSale, SkuSpec, Skus};
 use crate::domain::*;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// Begin of a self-test's sale, which no caller's can have; the sweeper removes what a killed one left.
 pub const SELF_TEST: &str = "_selftest-";
@@ -16,9 +17,14 @@ const SELF_TEST_MS_MAX: i64 = 3_600_000;
 
 /// Whether a sale was left by a self-test that was killed long ago.
 pub fn is_abandoned(sale: &SaleId, now: Timestamp) -> bool {
-    let begun = sale.as_str().strip_prefix(SELF_TEST).and_then(|rest| rest.split('-').next()?.parse::<i64>().ok());
+    let begun =
+        sale.as_str().strip_prefix(SELF_TEST).and_then(|rest| rest.split('-').next()?.parse::<i64>().ok());
     begun.is_some_and(|begun| now.as_ms() - begun > SELF_TEST_MS_MAX)
 }
+
+/// A server that loads a large file is waited for so long at the start.
+const LOADING_MAX: Duration = Duration::from_secs(600);
+const LOADING_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the service must not start.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +49,7 @@ impl Store {
 
     /// Checks the server; what is weaker than promised is said, a line each.
     pub async fn check_server(&self) -> Result<Vec<String>, CheckError> {
-        let info = self.info().await?;
+        let info = self.loaded_info().await?;
         let get = |name: &str| info.get(name).map(String::as_str).unwrap_or_default();
         let version = get("redis_version");
         if version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0) < VERSION_MIN {
@@ -65,6 +71,21 @@ impl Store {
             warnings.push("maxmemory is not set: a full machine kills Redis instead of refusing".to_owned());
         }
         Ok(warnings)
+    }
+
+    /// INFO, once the server has read its data: before that it answers, but about defaults.
+    async fn loaded_info(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        let begun = Instant::now();
+        loop {
+            let info = self.info().await?;
+            if info.get("loading").is_none_or(|loading| loading == "0") {
+                return Ok(info);
+            }
+            if begun.elapsed() > LOADING_MAX {
+                return Err(StoreError::NotApplied("store_loading"));
+            }
+            tokio::time::sleep(LOADING_PAUSE).await;
+        }
     }
 
     async fn info(&self) -> Result<BTreeMap<String, String>, StoreError> {
@@ -96,13 +117,15 @@ impl Store {
         expect("put", put, Outcome::Created)?;
         let adjust = Adjust { delta: 1, reason: reference()?, reference: None, if_granted: None };
         expect("adjust", self.adjust(&sale, &caller, None, &sku, adjust).await?, Outcome::Adjusted)?;
-        let sold = expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
+        let sold =
+            expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
         let extend = Extend { hold_seconds: 700 };
         expect("extend", self.extend(&sale, sold, &caller, None, extend).await?, Outcome::Extended)?;
         expect("confirm", self.confirm(&sale, sold, Confirm::default()).await?, Outcome::Confirmed)?;
         let back = self.return_reservation(&sale, sold, &caller, None, Return::default()).await?;
         expect("return", back, Outcome::Returned)?;
-        let freed = expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
+        let freed =
+            expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
         expect("release", self.release(&sale, freed).await?, Outcome::Released)?;
         let short = [ids::short(freed.0)];
         self.expire(&sale, &short).await?;
@@ -144,6 +167,8 @@ fn expect<T>(step: &str, decision: Decision<T>, outcome: Outcome) -> Result<T, C
     match decision {
         Decision::Done(done, value) if done == outcome => Ok(value),
         Decision::Done(done, _) => Err(CheckError::SelfTest(format!("{step} answered {}", done.as_str()))),
-        Decision::Refused(refusal) => Err(CheckError::SelfTest(format!("{step} was refused: {}", refusal.code()))),
+        Decision::Refused(refusal) => {
+            Err(CheckError::SelfTest(format!("{step} was refused: {}", refusal.code())))
+        }
     }
 }

@@ -78,7 +78,12 @@ impl Store {
         Ok(!stream_entries(self.query(&cmd).await?)?.is_empty())
     }
 
-    async fn last_event(&self, sale: &SaleId, keys: &SaleKeys, generation: &str) -> Result<Option<Event>, StoreError> {
+    async fn last_event(
+        &self,
+        sale: &SaleId,
+        keys: &SaleKeys,
+        generation: &str,
+    ) -> Result<Option<Event>, StoreError> {
         let mut cmd = redis::cmd("XREVRANGE");
         cmd.arg(keys.events()).arg("+").arg("-").arg("COUNT").arg(1);
         Ok(read_entries(sale, generation, self.query(&cmd).await?)?.0.pop())
@@ -101,7 +106,11 @@ impl Store {
     }
 }
 
-fn read_entries(sale: &SaleId, generation: &str, value: Value) -> Result<(Vec<Event>, Vec<String>), StoreError> {
+fn read_entries(
+    sale: &SaleId,
+    generation: &str,
+    value: Value,
+) -> Result<(Vec<Event>, Vec<String>), StoreError> {
     let corrupt = || StoreError::Corrupt("events".into());
     let (mut events, mut ids) = (Vec::new(), Vec::new());
     for (id, fields) in stream_entries(value)? {

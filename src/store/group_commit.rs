@@ -258,7 +258,8 @@ impl Committer {
                     for pending in batch {
                         let alone = vec![pending];
                         let call = self.call(verb, sale, &alone);
-                        let reply = connection.call(verb.script(&self.scripts), &call).await.and_then(reply::batch);
+                        let reply =
+                            connection.call(verb.script(&self.scripts), &call).await.and_then(reply::batch);
                         let undecided = self.deliver(alone, reply, false);
                         deferred.extend(undecided.deferred);
                     }
@@ -369,7 +370,10 @@ impl Committer {
         let script = verb.script(&self.scripts);
         if verb == Verb::Adjust {
             let mut cmd = script.call(4 + more);
-            cmd.arg(sale.keys.rules()).arg(sale.keys.stock()).arg(sale.keys.events()).arg(&sale.keys.adjustments);
+            cmd.arg(sale.keys.rules())
+                .arg(sale.keys.stock())
+                .arg(sale.keys.events())
+                .arg(&sale.keys.adjustments);
             return cmd;
         }
         let mut cmd = script.call(sale.keys.fixed.len() + more);

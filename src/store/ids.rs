@@ -24,7 +24,8 @@ impl std::fmt::Debug for IdMaker {
 impl IdMaker {
     /// `id_key` is the sale's secret.
     pub fn new(id_key: &[u8]) -> Self {
-        let mac = Hmac::new_from_slice(id_key).unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
+        let mac =
+            Hmac::new_from_slice(id_key).unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
         Self(mac)
     }
 

@@ -6,7 +6,10 @@ use super::scripts::Script;
 use crate::metrics::Metrics;
 use bb8_redis::bb8;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind,
+    Value,
+};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -68,10 +71,10 @@ impl Drop for Lease<'_> {
 }
 
 /// Says why a connection could not be made: the caller is told only that it got none.
-#[derive(Debug, Default)]
-struct Complaints(Mutex<Option<Instant>>);
+#[derive(Debug, Clone, Default)]
+struct Complaints(Arc<Mutex<Option<Instant>>>);
 
-impl bb8::ErrorSink<RedisError> for Arc<Complaints> {
+impl bb8::ErrorSink<RedisError> for Complaints {
     fn sink(&self, error: RedisError) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_none_or(|at| at.elapsed() >= COMPLAINT_EVERY) {
@@ -81,7 +84,7 @@ impl bb8::ErrorSink<RedisError> for Arc<Complaints> {
     }
 
     fn boxed_clone(&self) -> Box<dyn bb8::ErrorSink<RedisError>> {
-        Box::new(Arc::clone(self))
+        Box::new(self.clone())
     }
 }
 
@@ -133,7 +136,7 @@ pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisEr
         .test_on_check_out(false) // has_broken() tells, without a round trip
         .connection_timeout(config.wait_timeout)
         .retry_connection(true)
-        .error_sink(Box::new(Arc::new(Complaints::default())))
+        .error_sink(Box::new(Complaints::default()))
         .build_unchecked(manager))
 }
 
@@ -148,7 +151,8 @@ pub async fn get(pool: &Pool) -> Result<Lease<'_>, StoreError> {
 impl Connection {
     fn note(&mut self, error: &RedisError) {
         let restarting = matches!(error.code(), Some("READONLY" | "LOADING" | "NOAUTH"));
-        self.broken |= error.is_unrecoverable_error() || error.is_timeout() || error.is_io_error() || restarting;
+        self.broken |=
+            error.is_unrecoverable_error() || error.is_timeout() || error.is_io_error() || restarting;
     }
 
     /// One command.

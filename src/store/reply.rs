@@ -3,8 +3,8 @@
 
 use super::error::StoreError;
 use super::ids;
-use crate::domain::reservation::Metadata;
 use crate::domain::outcome::Retake;
+use crate::domain::reservation::Metadata;
 use crate::domain::*;
 use redis::Value;
 use std::str::FromStr;
@@ -80,7 +80,10 @@ pub fn time(text: &str) -> Result<Timestamp, StoreError> {
 }
 
 /// Nothing, where the text is empty.
-pub fn optional<T>(text: &str, read: impl Fn(&str) -> Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub fn optional<T>(
+    text: &str,
+    read: impl Fn(&str) -> Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
     if text.is_empty() { Ok(None) } else { read(text).map(Some) }
 }
 
@@ -108,7 +111,11 @@ impl<'a> Fields<'a> {
 }
 
 /// Reads `id LF record` (18 fields: `lua/README.md`).
-pub fn reservation(sale: &SaleId, now: Timestamp, fields: &mut Fields<'_>) -> Result<Reservation, StoreError> {
+pub fn reservation(
+    sale: &SaleId,
+    now: Timestamp,
+    fields: &mut Fields<'_>,
+) -> Result<Reservation, StoreError> {
     let id = reservation_id(fields.text()?)?;
     let status: ReservationStatus = name(fields.text()?)?;
     let expires_at = time(fields.text()?)?;
@@ -149,7 +156,11 @@ pub fn reservation(sale: &SaleId, now: Timestamp, fields: &mut Fields<'_>) -> Re
     })
 }
 
-fn reservation_lines(lines: &str, confirmed: &str, returned: &str) -> Result<Vec<ReservationLine>, StoreError> {
+fn reservation_lines(
+    lines: &str,
+    confirmed: &str,
+    returned: &str,
+) -> Result<Vec<ReservationLine>, StoreError> {
     let (mut confirmed, mut returned) = (confirmed.split(','), returned.split(','));
     let units = |counts: &mut std::str::Split<'_, char>| match counts.next() {
         None | Some("") => Ok(0),
@@ -307,7 +318,9 @@ pub fn decision(
             let expired = reservation(sale, now, &mut fields)?;
             Refusal::SoldOut { shortfalls, retry_at, reservation: Some(Box::new(expired)) }
         }
-        "sold_out" => Refusal::SoldOut { shortfalls: shortfalls(fields.text()?)?, retry_at, reservation: None },
+        "sold_out" => {
+            Refusal::SoldOut { shortfalls: shortfalls(fields.text()?)?, retry_at, reservation: None }
+        }
         "idempotency_key_reused" => Refusal::IdempotencyKeyReused,
         "unknown_reservation" => Refusal::UnknownReservation,
         "unknown_sku" => Refusal::UnknownSku(name(fields.text()?)?),
@@ -374,7 +387,9 @@ pub fn swept(answer: &str) -> Result<bool, StoreError> {
 
 /// Whether an answer says that a take fell short, so that it is worth another try once overdue holds are expired.
 pub fn fell_short(answer: &str) -> bool {
-    ["sold_out\n", "retake_sold_out\n", "buyer_holds\n", "buyer_limit\n"].iter().any(|word| answer.starts_with(word))
+    ["sold_out\n", "retake_sold_out\n", "buyer_holds\n", "buyer_limit\n"]
+        .iter()
+        .any(|word| answer.starts_with(word))
 }
 
 /// A hold that the call behind an answer found overdue, and gave back.
@@ -403,7 +418,8 @@ pub fn newly_expired(now: Timestamp, answer: &str) -> Option<NewlyExpired> {
         return None;
     }
     let deadline: i64 = record.next()?.parse().ok()?;
-    let units = record.nth(12)?.split(',').filter_map(|line| line.split_once('=')?.1.parse::<u64>().ok()).sum();
+    let units =
+        record.nth(12)?.split(',').filter_map(|line| line.split_once('=')?.1.parse::<u64>().ok()).sum();
     let late_ms = u64::try_from(now.as_ms() - deadline).unwrap_or(0);
     Some(NewlyExpired { late_by: std::time::Duration::from_millis(late_ms), units })
 }
@@ -417,7 +433,12 @@ mod tests {
         let record = "expired\n1000\n1\n1000\n9\na\n\n\n\n\n\n\nfingerprint\n\na=2,b=3\nu\n\n";
         let now = Timestamp::from_ms(1500).unwrap();
         let expected = NewlyExpired { late_by: std::time::Duration::from_millis(500), units: 5 };
-        for head in ["expired\nheld", "hold_expired\nheld", "confirm_expired\n1\n\nheld", "retake_sold_out\na=1,0,0\nheld"] {
+        for head in [
+            "expired\nheld",
+            "hold_expired\nheld",
+            "confirm_expired\n1\n\nheld",
+            "retake_sold_out\na=1,0,0\nheld",
+        ] {
             assert_eq!(newly_expired(now, &format!("{head}\nid\n{record}")), Some(expected), "{head}");
         }
         for head in ["expired\n", "hold_expired\n", "confirm_expired\n1\n\n", "released\nheld"] {

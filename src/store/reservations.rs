@@ -34,7 +34,8 @@ impl Reserve {
         let lines = lines_text(&self.lines);
         let buyer = self.buyer.as_ref().map_or("", Buyer::as_str);
         let reference = self.reference.as_ref().map_or("", Reference::as_str);
-        let metadata = self.metadata.as_ref().and_then(|pairs| serde_json::to_string(pairs).ok()).unwrap_or_default();
+        let metadata =
+            self.metadata.as_ref().and_then(|pairs| serde_json::to_string(pairs).ok()).unwrap_or_default();
         let hold = self.hold_seconds.unwrap_or_default().to_le_bytes();
         let replaces = self.replaces.map(|id| id.0.into_bytes());
         let fingerprint = ids::fingerprint([
@@ -97,7 +98,8 @@ impl Store {
             id: ids::short(id.0),
             body: Body::Settle { operation: operation(handle), args: args(handle) },
         };
-        let decided = self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await?;
+        let decided =
+            self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await?;
         check_id(decided, id)
     }
 
@@ -109,7 +111,11 @@ impl Store {
         };
         let args = |_: &SaleHandle| {
             let reference = request.reference.as_ref().map_or("", Reference::as_str);
-            vec![if_expired.into(), reference.into(), request.lines.as_ref().map(lines_text).unwrap_or_default()]
+            vec![
+                if_expired.into(),
+                reference.into(),
+                request.lines.as_ref().map(lines_text).unwrap_or_default(),
+            ]
         };
         let decided = self.settle(Verb::Confirm, sale, id, |_| None, args).await;
         self.count("confirm", decided)
@@ -154,8 +160,9 @@ impl Store {
         let lines = request.lines.as_ref().map(lines_text).unwrap_or_default();
         let restock = if request.restock { "1" } else { "0" };
         let fingerprint = ids::fingerprint([lines.as_bytes(), restock.as_bytes()]);
-        let operation =
-            |handle: &SaleHandle| Some(ids::short(handle.ids.operation(&format!("return {id}"), caller, key).0));
+        let operation = |handle: &SaleHandle| {
+            Some(ids::short(handle.ids.operation(&format!("return {id}"), caller, key).0))
+        };
         let args = |_: &SaleHandle| vec![lines.clone(), restock.into(), fingerprint.clone()];
         let decided = self.settle(Verb::Return, sale, id, operation, args).await;
         self.count("return", decided)
@@ -180,7 +187,10 @@ impl Store {
                 body: Body::Settle { operation: None, args: Vec::new() },
             };
             waiting.push(self.commit(sale, prepare, move |_, _, text| {
-                Ok(Decision::Done(if reply::swept(text)? { Outcome::Expired } else { Outcome::Unchanged }, ()))
+                Ok(Decision::Done(
+                    if reply::swept(text)? { Outcome::Expired } else { Outcome::Unchanged },
+                    (),
+                ))
             }));
         }
         let mut count = 0;
@@ -251,7 +261,8 @@ impl Store {
             }
             cmd.arg(self.offset_ms()).arg(&handle.generation);
             let texts = self.call(script, &cmd).await?;
-            let value = Value::Array(texts.into_iter().map(|text| Value::BulkString(text.into_bytes())).collect());
+            let value =
+                Value::Array(texts.into_iter().map(|text| Value::BulkString(text.into_bytes())).collect());
             match reply::batch(value)? {
                 Ok(found) => {
                     let read = |text: &String| reply::decision(sale, found.now, None, text);
@@ -272,7 +283,9 @@ impl Store {
         filter: ReservationFilter,
         page: &PageRequest,
     ) -> Decided<Page<Reservation>> {
-        let Some(handle) = self.handle(sale).await? else { return Ok(Decision::Refused(Refusal::UnknownSale)) };
+        let Some(handle) = self.handle(sale).await? else {
+            return Ok(Decision::Refused(Refusal::UnknownSale));
+        };
         let key = match filter {
             ReservationFilter::Held => handle.keys.due(),
             ReservationFilter::Ended => handle.keys.done(),

@@ -1,7 +1,7 @@
 //! Sales: their rules, their switch, their list, their end.
 
-use super::keys::{self, SaleKeys};
 use super::checks::SELF_TEST;
+use super::keys::{self, SaleKeys};
 use super::{Decided, Store, StoreError, ids, reply};
 use crate::domain::sale::{SkuSpec, Skus};
 use crate::domain::*;
@@ -47,7 +47,10 @@ impl Store {
         rules: SaleRules,
         stock: Skus,
     ) -> Decided<PutAnswer> {
-        let skus = stock.0.into_iter().map(|(sku, SkuSpec { initial, buyer_limit })| (sku, Some(initial), buyer_limit));
+        let skus = stock
+            .0
+            .into_iter()
+            .map(|(sku, SkuSpec { initial, buyer_limit })| (sku, Some(initial), buyer_limit));
         let (operation, skus) = ((caller, key), skus.collect());
         let decided = self.put(sale, operation, expect, Some(&rules), &skus).await?;
         if matches!(decided, Decision::Refused(Refusal::UnknownSale)) {
@@ -218,9 +221,10 @@ impl Store {
             [word, ..] if word == "deleted" => Decision::Done(Outcome::Deleted, ()),
             [word, ..] if word == "replayed" => Decision::Done(Outcome::Replayed, ()),
             [word, ..] if word == "unknown_sale" => Decision::Refused(Refusal::UnknownSale),
-            [word, held, sold] if word == "sale_not_empty" => {
-                Decision::Refused(Refusal::SaleNotEmpty { held: reply::number(held)?, sold: reply::number(sold)? })
-            }
+            [word, held, sold] if word == "sale_not_empty" => Decision::Refused(Refusal::SaleNotEmpty {
+                held: reply::number(held)?,
+                sold: reply::number(sold)?,
+            }),
             _ => return Err(StoreError::Reply("unknown word".into())),
         })
     }

@@ -45,7 +45,8 @@ impl Store {
         match &texts[..] {
             [word, now, levels @ ..] if word == "found" => {
                 let now = reply::time(now)?;
-                let levels: Result<_, _> = levels.iter().map(|text| reply::level(now, &mut Fields::of(text))).collect();
+                let levels: Result<_, _> =
+                    levels.iter().map(|text| reply::level(now, &mut Fields::of(text))).collect();
                 Ok(Decision::Done(Outcome::Unchanged, levels?))
             }
             [word, sku] if word == "unknown_sku" => {
@@ -65,7 +66,8 @@ impl Store {
         sku: &Sku,
         request: Adjust,
     ) -> Decided<Adjustment> {
-        let (delta, if_granted) = (request.delta.to_string(), request.if_granted.map(|units| units.to_string()));
+        let (delta, if_granted) =
+            (request.delta.to_string(), request.if_granted.map(|units| units.to_string()));
         let if_granted = if_granted.unwrap_or_default();
         let reference = request.reference.as_ref().map_or("", Reference::as_str);
         let parts = [sku.as_str(), &delta, &if_granted, request.reason.as_str(), reference];
@@ -84,7 +86,12 @@ impl Store {
     }
 
     /// A page of the ledger of a SKU, oldest first. The cursor is a stream id.
-    pub async fn adjustments(&self, sale: &SaleId, sku: &Sku, page: &PageRequest) -> Decided<Page<Adjustment>> {
+    pub async fn adjustments(
+        &self,
+        sale: &SaleId,
+        sku: &Sku,
+        page: &PageRequest,
+    ) -> Decided<Page<Adjustment>> {
         match self.level(sale, sku).await? {
             Decision::Done(..) => {}
             Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
@@ -134,7 +141,8 @@ impl Store {
         let counts_holds = holds_max.as_deref().is_some_and(|max| !max.is_empty());
         let mut entry = redis::cmd("HMGET");
         entry.arg(keys.buyers(ids::bucket(buyer.as_str()))).arg(buyer.as_str());
-        let entry = hash_values(self.query(&entry).await?)?.pop().flatten().unwrap_or_else(|| "0|0|".to_owned());
+        let entry =
+            hash_values(self.query(&entry).await?)?.pop().flatten().unwrap_or_else(|| "0|0|".to_owned());
         let corrupt = || StoreError::Corrupt("buyers".into());
         let (open, rest) = entry.split_once('|').ok_or_else(corrupt)?;
         let (units, skus) = rest.split_once('|').ok_or_else(corrupt)?;

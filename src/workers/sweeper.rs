@@ -98,7 +98,9 @@ pub async fn round(store: &Store) -> Result<Round, StoreError> {
                 match swept {
                     Ok(swept) => sum.add(swept),
                     // One bad sale must not stop the others.
-                    Err(error @ StoreError::Corrupt(_)) => warn!(%error, "A sale could not be swept: {error}"),
+                    Err(error @ StoreError::Corrupt(_)) => {
+                        warn!(%error, "A sale could not be swept: {error}")
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -130,7 +132,8 @@ async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, 
             round.holds_open = due.holds_open;
             round.holds_overdue = due.holds_overdue;
             round.orphans = due.orphans;
-            let wait = |at: crate::domain::Timestamp| u64::try_from(at.as_ms() - due.now.as_ms()).unwrap_or(0);
+            let wait =
+                |at: crate::domain::Timestamp| u64::try_from(at.as_ms() - due.now.as_ms()).unwrap_or(0);
             round.next_in_ms = due.next_at.map(wait);
             if checks::is_abandoned(sale, due.now) {
                 store.switch_sale(sale, Switch::Close).await?;

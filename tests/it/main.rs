@@ -4,10 +4,10 @@
 
 mod audit;
 mod embedded;
-mod lua_contract;
-mod lost_reply;
 mod faults;
 mod http_api;
+mod lost_reply;
+mod lua_contract;
 mod model;
 mod proxy;
 mod races;

@@ -40,11 +40,7 @@ impl Answer {
         for (name, value) in lines.lines().filter_map(|line| line.split_once(':')) {
             headers.push((name.trim().parse()?, value.trim().parse()?));
         }
-        Ok(Self {
-            status: StatusCode::from_u16(setting("STATUS", 201))?,
-            body: body.into(),
-            headers,
-        })
+        Ok(Self { status: StatusCode::from_u16(setting("STATUS", 201))?, body: body.into(), headers })
     }
 }
 
@@ -60,9 +56,7 @@ async fn reserve(answer: Data<Answer>, _body: Bytes) -> HttpResponse {
 async fn main() -> anyhow::Result<()> {
     let answer = Data::new(Answer::from_env()?);
     HttpServer::new(move || {
-        App::new()
-            .app_data(answer.clone())
-            .route("/v1/sales/{sale}/reservations", web::post().to(reserve))
+        App::new().app_data(answer.clone()).route("/v1/sales/{sale}/reservations", web::post().to(reserve))
     })
     .workers(workers())
     .bind(setting("LISTEN", "127.0.0.1:8090".to_owned()))?

@@ -118,10 +118,7 @@ async fn reserve(
 
 fn answer(sale: &str, id: String, request: &Request, reply: &[Value]) -> HttpResponse {
     let word = |n: usize| {
-        reply
-            .get(n)
-            .and_then(|value| String::from_redis_value_ref(value).ok())
-            .unwrap_or_default()
+        reply.get(n).and_then(|value| String::from_redis_value_ref(value).ok()).unwrap_or_default()
     };
     let outcome = word(0);
     if outcome != "held" {
@@ -139,12 +136,7 @@ fn answer(sale: &str, id: String, request: &Request, reply: &[Value]) -> HttpRes
             sale,
             status: "held",
             buyer: &request.buyer,
-            lines: [HeldLine {
-                sku: &line.sku,
-                quantity: line.quantity,
-                confirmed: 0,
-                returned: 0,
-            }],
+            lines: [HeldLine { sku: &line.sku, quantity: line.quantity, confirmed: 0, returned: 0 }],
             reference: None,
             metadata: None,
             created_at: rfc3339(&word(1)),
@@ -166,16 +158,11 @@ fn rfc3339(ms: &str) -> String {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
     let (second, milli) = (of_day / 1000 % 60, of_day % 1000);
@@ -197,15 +184,9 @@ async fn pool() -> anyhow::Result<Pool<RedisConnectionManager>> {
 async fn main() -> anyhow::Result<()> {
     let mut id_key = [0; 16];
     getrandom::fill(&mut id_key).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
-    let shop = Data::new(Shop {
-        pool: pool().await?,
-        script: Script::new(SCRIPT),
-        id_key,
-    });
+    let shop = Data::new(Shop { pool: pool().await?, script: Script::new(SCRIPT), id_key });
     HttpServer::new(move || {
-        App::new()
-            .app_data(shop.clone())
-            .route("/v1/sales/{sale}/reservations", web::post().to(reserve))
+        App::new().app_data(shop.clone()).route("/v1/sales/{sale}/reservations", web::post().to(reserve))
     })
     .workers(workers())
     .bind(setting("LISTEN", "127.0.0.1:8091".to_owned()))?

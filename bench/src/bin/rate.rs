@@ -69,15 +69,8 @@ impl Plan {
     }
 
     fn request(&self, number: u64) -> String {
-        let Self {
-            address,
-            path,
-            sku,
-            run,
-            ..
-        } = self;
-        let body =
-            format!(r#"{{"buyer":"b-{run}-{number}","lines":[{{"sku":"{sku}","quantity":1}}]}}"#);
+        let Self { address, path, sku, run, .. } = self;
+        let body = format!(r#"{{"buyer":"b-{run}-{number}","lines":[{{"sku":"{sku}","quantity":1}}]}}"#);
         format!(
             "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
              Idempotency-Key: k-{run}-{number}\r\nContent-Length: {}\r\n\r\n{body}",
@@ -108,11 +101,7 @@ fn tick(plan: &Plan, due: &UnboundedSender<Due>) {
 }
 
 /// Send one request, read one answer, return its status.
-async fn exchange(
-    stream: &mut TcpStream,
-    request: &[u8],
-    buffer: &mut Vec<u8>,
-) -> anyhow::Result<u16> {
+async fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut Vec<u8>) -> anyhow::Result<u16> {
     stream.write_all(request).await?;
     buffer.clear();
     loop {
@@ -197,18 +186,14 @@ async fn run(plan: Rc<Plan>) -> anyhow::Result<Rc<RefCell<Results>>> {
     // Late answers are counted as missing by the caller: it compares with what was due.
     if let Ok(ended) = tokio::time::timeout(deadline, all).await {
         ended?;
-        ticker
-            .join()
-            .map_err(|_| anyhow::anyhow!("the ticker panicked"))?;
+        ticker.join().map_err(|_| anyhow::anyhow!("the ticker panicked"))?;
     }
     Ok(results)
 }
 
 fn main() -> anyhow::Result<()> {
     let plan = Rc::new(Plan::from_env());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let results = LocalSet::new().block_on(&runtime, run(plan.clone()))?;
     let results = results.borrow();
     let latency = &results.latency;

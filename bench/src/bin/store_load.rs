@@ -20,9 +20,10 @@ async fn client(store: Store, sale: SaleId, client: usize, until: Instant) -> u6
         if Instant::now() >= until {
             break;
         }
-        let request: Reserve =
-            serde_json::from_str(&format!(r#"{{"buyer":"b-{client}-{n}","lines":[{{"sku":"hot","quantity":1}}]}}"#))
-                .expect("a request");
+        let request: Reserve = serde_json::from_str(&format!(
+            r#"{{"buyer":"b-{client}-{n}","lines":[{{"sku":"hot","quantity":1}}]}}"#
+        ))
+        .expect("a request");
         let key: IdempotencyKey = format!("k-{client}-{n}").parse().expect("a key");
         match store.reserve(&sale, &Caller::default(), Some(&key), request).await {
             Ok(Decision::Done(Outcome::Held, _)) => accepted += 1,
@@ -48,12 +49,14 @@ async fn main() {
     let store = Store::open(&Shared::new(config, Arc::clone(&metrics))).expect("a URL");
     let sale: SaleId = format!("load-{}", std::process::id()).parse().expect("a name");
     let rules = PutSale { buyer_limit: Some(4), hold_seconds: Some(3600), ..Default::default() };
-    let stock = Skus([("hot".parse().expect("a SKU"), SkuSpec { initial: 100_000_000, buyer_limit: None })].into());
+    let stock =
+        Skus([("hot".parse().expect("a SKU"), SkuSpec { initial: 100_000_000, buyer_limit: None })].into());
     let rules = rules.rules().expect("rules");
     store.put_sale(&sale, &Caller::default(), None, &Expect::Anything, rules, stock).await.expect("a sale");
     let (begun, cpu) = (Instant::now(), cpu_seconds());
     let until = begun + Duration::from_secs(seconds);
-    let tasks: Vec<_> = (0..clients).map(|n| tokio::spawn(client(store.clone(), sale.clone(), n, until))).collect();
+    let tasks: Vec<_> =
+        (0..clients).map(|n| tokio::spawn(client(store.clone(), sale.clone(), n, until))).collect();
     let mut accepted = 0;
     for task in tasks {
         accepted += task.await.expect("a client");
@@ -62,7 +65,11 @@ async fn main() {
     let cpu = (cpu_seconds() - cpu) * 1e6 / accepted as f64;
     println!("{:.0}/s accepted, {cpu:.1} us of this process each", accepted as f64 / elapsed);
     metrics.upkeep();
-    for line in metrics.render().lines().filter(|line| line.contains("batch_size_sum") || line.contains("batch_size_count")) {
+    for line in metrics
+        .render()
+        .lines()
+        .filter(|line| line.contains("batch_size_sum") || line.contains("batch_size_count"))
+    {
         println!("{line}");
     }
 }

@@ -32,11 +32,12 @@ use tokio::runtime::Runtime;
 const CASES: u32 = 60;
 const STEPS_MAX: usize = 80;
 const KEYS: Key = 14;
-const MINUTE: i64 = 60_000;
-/// Windows and longest holds end half a minute off, so that the milliseconds of a case never decide.
-const HALF: i64 = MINUTE / 2;
-/// A case that takes longer than this could see a minute begin.
-const CASE_MAX: Duration = Duration::from_secs(20);
+/// The model's unit of time, in milliseconds: long beside what a case takes, so that only steps move its clock.
+const TICK: i64 = 20 * 60_000;
+/// Windows and longest holds end half a tick off, so that the milliseconds of a case never decide.
+const HALF: i64 = TICK / 2;
+/// A case that takes longer than this could see a tick begin.
+const CASE_MAX: Duration = Duration::from_secs(500);
 const STOCK: [i64; 3] = [8, 20, 2];
 
 fn cart() -> impl Strategy<Value = Cart> {
@@ -122,7 +123,7 @@ impl ReferenceStateMachine for Books {
 
     fn transitions(books: &Books) -> BoxedStrategy<Step> {
         let limit = || option::weighted(0.5, 1..7i64);
-        let minutes = prop_oneof![12 => 1..12i64, 2 => 12..90i64, 1 => Just(DAY), 1 => Just(30 * DAY)];
+        let ticks = prop_oneof![12 => 1..12i64, 2 => 12..90i64, 1 => Just(DAY), 1 => Just(30 * DAY)];
         let expected = prop_oneof![
             4 => Just(Expected::Anything), 2 => Just(Expected::Present), 1 => Just(Expected::Absent), 1 => Just(Expected::Another)
         ];
@@ -136,7 +137,7 @@ impl ReferenceStateMachine for Books {
         prop_oneof![
             30 => vec(op(books), 1..2).prop_map(Step::Round),
             12 => vec(op(books), 2..8).prop_map(Step::Round),
-            8 => minutes.prop_map(Step::Advance),
+            8 => ticks.prop_map(Step::Advance),
             3 => (0..SKUS.len(), initial, limit()).prop_map(|(sku, initial, limit)| Step::PutSku { sku, initial, limit }),
             3 => (0..3u8, rules(), expected).prop_map(|(op, rules, expected)| Step::PutRules { op, rules, expected }),
             switch_weight => switch.prop_map(Step::Switch),
@@ -164,6 +165,10 @@ struct Real {
     first_version: u64,
 }
 
+fn seconds(ticks: i64) -> u64 {
+    (ticks * TICK / 1000) as u64
+}
+
 fn caller() -> Caller {
     Caller::default()
 }
@@ -184,12 +189,12 @@ fn place(sku: &Sku) -> usize {
 
 impl Real {
     fn put(&self, rules: &Rules) -> SaleRules {
-        let moment = |minute: i64| Timestamp::from_ms(self.base_ms + minute * MINUTE + HALF).unwrap();
+        let moment = |tick: i64| Timestamp::from_ms(self.base_ms + tick * TICK + HALF).unwrap();
         put_sale(rules, rules.opens.map(moment), rules.closes.map(moment))
     }
 
-    fn minute(&self, moment: Timestamp) -> i64 {
-        (moment.as_ms() - self.base_ms).div_euclid(MINUTE)
+    fn tick(&self, moment: Timestamp) -> i64 {
+        (moment.as_ms() - self.base_ms).div_euclid(TICK)
     }
 
     /// Ids of keys that never had a reservation lead nowhere.
@@ -213,11 +218,11 @@ impl Real {
                 .buyer
                 .as_ref()
                 .map(|buyer| BUYERS.iter().position(|b| *b == buyer.as_str()).unwrap()),
-            created: self.minute(reservation.created_at),
-            expires: reservation.expires_at.map(|moment| self.minute(moment)),
-            // Half a minute off; the model counts from the start of the minute.
-            until: self.minute(reservation.extendable_until),
-            ended: reservation.ended_at.map(|moment| self.minute(moment)),
+            created: self.tick(reservation.created_at),
+            expires: reservation.expires_at.map(|moment| self.tick(moment)),
+            // Half a tick off; the model counts from the start of the tick.
+            until: self.tick(reservation.extendable_until),
+            ended: reservation.ended_at.map(|moment| self.tick(moment)),
             retaken: reservation.retaken,
             replaces: reservation.replaces.map(|id| self.key_of(id)),
             replaced_by: reservation.replaced_by.map(|id| self.key_of(id)),
@@ -226,7 +231,7 @@ impl Real {
     }
 
     fn retry(&self, retry_at: &Option<Timestamp>) -> String {
-        format!("{:?}", retry_at.map(|moment| self.minute(moment)))
+        format!("{:?}", retry_at.map(|moment| self.tick(moment)))
     }
 
     fn answer(&self, decided: Decided<Reservation>) -> Answer {
@@ -237,7 +242,7 @@ impl Real {
             Decision::Refused(refusal) => {
                 let rest = match &refusal {
                     Refusal::UnknownSku(sku) => sku.to_string(),
-                    Refusal::HoldTooLong { extendable_until } => self.minute(*extendable_until).to_string(),
+                    Refusal::HoldTooLong { extendable_until } => self.tick(*extendable_until).to_string(),
                     Refusal::BuyerHolds { limit, held, retry_at } => {
                         format!("{limit} {held} {}", self.retry(retry_at))
                     }
@@ -265,7 +270,7 @@ impl Real {
                 let request = Reserve {
                     buyer: buyer.map(|n| BUYERS[n].parse().unwrap()),
                     lines: lines(cart),
-                    hold_seconds: hold.map(|minutes| minutes as u64 * 60),
+                    hold_seconds: hold.map(seconds),
                     reference: None,
                     metadata: None,
                     replaces: replaces.map(|key| self.id(key)),
@@ -285,7 +290,7 @@ impl Real {
             }
             Op::Extend { key: name, op, hold } => {
                 let key = key(&format!("extend {op}"));
-                let request = Extend { hold_seconds: *hold as u64 * 60 };
+                let request = Extend { hold_seconds: seconds(*hold) };
                 store.extend(sale, self.id(*name), &caller(), Some(&key), request).await
             }
             Op::Release { key } => store.release(sale, self.id(*key)).await,
@@ -320,8 +325,8 @@ impl Real {
         let plain = |word: &'static str, rest: String| vec![Answer { word, view: None, rest }];
         match step {
             Step::Round(ops) => self.round(ops).await,
-            Step::Advance(minutes) => {
-                self.shop.shared.clock.advance_ms(minutes * MINUTE);
+            Step::Advance(ticks) => {
+                self.shop.shared.clock.advance_ms(ticks * TICK);
                 Vec::new()
             }
             Step::PutSku { sku: n, initial, limit } => {
@@ -370,8 +375,8 @@ fn put_sale(rules: &Rules, opens_at: Option<Timestamp>, closes_at: Option<Timest
     let put = PutSale {
         opens_at,
         closes_at,
-        hold_seconds: Some(rules.hold as u64 * 60),
-        hold_seconds_max: Some((rules.hold_max * MINUTE + HALF) as u64 / 1000),
+        hold_seconds: Some(seconds(rules.hold)),
+        hold_seconds_max: Some((rules.hold_max * TICK + HALF) as u64 / 1000),
         buyer_limit: rules.buyer_limit.map(|n| n as u64),
         buyer_holds_max: rules.holds_max.map(|n| n as u64),
         ..PutSale::default()
@@ -438,7 +443,7 @@ impl Real {
     }
 
     async fn assert_is(&self, books: &Books) {
-        assert!(self.began.elapsed() < CASE_MAX, "too slow to tell minutes apart");
+        assert!(self.began.elapsed() < CASE_MAX, "too slow to tell ticks apart");
         let (store, sale) = (&self.shop.store, &self.shop.sale);
         let page = PageRequest { limit: 100, after: None };
         let (levels, sale_now) = tokio::join!(store.levels(sale, &page), store.sale(sale));
@@ -549,7 +554,7 @@ impl StateMachineTest for Model {
     fn apply(mut real: Real, books: &Books, step: Step) -> Real {
         let runtime = Arc::clone(&real.runtime);
         let answers = runtime.block_on(real.step(&step));
-        assert_eq!(answers, books.answers, "{step:?} at minute {}", books.now);
+        assert_eq!(answers, books.answers, "{step:?} at tick {}", books.now);
         let mut seen = SEEN.lock().unwrap();
         answers.iter().for_each(|answer| *seen.entry(answer.word).or_default() += 1);
         real

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use stockade::embedded_redis::{Options, find_server};
 
@@ -72,7 +73,11 @@ impl RedisServer {
 
     pub async fn connection(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).unwrap();
-        client.get_multiplexed_async_connection().await.expect("the server answers")
+        // A loaded machine may keep it waiting; tests that must not wait say so.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_secs(30)))
+            .set_response_timeout(Some(Duration::from_secs(30)));
+        client.get_multiplexed_async_connection_with_config(&config).await.expect("the server answers")
     }
 
     pub fn pid(&self) -> u32 {

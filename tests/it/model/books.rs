@@ -1,13 +1,13 @@
-//! The model: what a sale must do, in plain Rust. Time is in whole minutes since the sale was made; the scripts see
-//! the same moments a few milliseconds later, which never decides anything because windows and the longest hold end
-//! half a minute off.
+//! The model: what a sale must do, in plain Rust. Time is in whole ticks of 20 minutes since the sale was made; the
+//! scripts see the same moments a few milliseconds later, which never decides anything because windows and the longest hold end
+//! half a tick off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockade::domain::{ReservationStatus as Status, SaleStatus};
 
 pub const SKUS: [&str; 4] = ["a", "b", "c", "d"];
 pub const BUYERS: [&str; 3] = ["ann", "bob", "cid"];
-pub const DAY: i64 = 24 * 60;
+pub const DAY: i64 = 24 * 3;
 
 /// Units by number of the SKU, sorted, each SKU once.
 pub type Cart = Vec<(usize, i64)>;
@@ -54,7 +54,7 @@ pub struct Rules {
     pub hold_max: i64,
     pub buyer_limit: Option<i64>,
     pub holds_max: Option<i64>,
-    /// Minutes since the sale was made; half a minute is added.
+    /// Ticks since the sale was made; half a tick is added.
     pub opens: Option<i64>,
     pub closes: Option<i64>,
 }
@@ -223,8 +223,8 @@ impl Books {
     pub fn step(&mut self, step: &Step) {
         self.answers = match step {
             Step::Round(ops) => self.round(ops),
-            Step::Advance(minutes) => {
-                self.now += minutes;
+            Step::Advance(ticks) => {
+                self.now += ticks;
                 Vec::new()
             }
             Step::PutSku { sku, initial, limit } => vec![self.put_sku(*sku, *initial, *limit)],

@@ -6,11 +6,11 @@ KEYS[8..23]  st:{sale}:buyers:<0..f>
 KEYS[24..]   st:{sale}:r:<id>       one a request
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
-ARGV[3..]    requests               hold_ms, and operation id (22 characters) and fingerprint in one, of each
+ARGV[3..]    requests               hold_ms, and operation (id and fingerprint in one), of each
 Returns      {"ok", now, "", "", answer...} | {"unknown_sale"} | {"stale_generation"}
 Answers      extended | replayed, each with previous status, id and record | hold_too_long extendable_until
-             idempotency_key_reused | hold_expired | already_confirmed | already_released | already_returned | part_of_order, likewise
-             unknown_reservation | corrupt | deferred
+             hold_expired | already_confirmed | already_released | already_returned | part_of_order, likewise
+             idempotency_key_reused | unknown_reservation | corrupt | deferred
 Errors       CORRUPT what           a fixed key holds what no script wrote
 Writes       after the last check. Cost O(lines + log holds). ]]
 local word = open_book()

@@ -5,7 +5,7 @@ use super::body::Body;
 use super::extract::{At, Query, Who, Within};
 use super::idempotency::Key;
 use crate::domain::page::{is_adjustment_cursor, is_level_cursor};
-use crate::domain::{Adjust, Adjustment, Level, Page, PageRequest, PutSku, SaleId, Sku};
+use crate::domain::{Adjust, Adjustment, Level, Outcome, Page, PageRequest, PutSku, SaleId, Sku};
 use crate::store::Store;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
@@ -17,7 +17,10 @@ use actix_web::web::Data;
     put, path = "/v1/sales/{sale}/stock/{sku}", operation_id = "put_sku", tag = "Stock",
     params(("sale" = SaleId, Path, description = "Name of the sale"), ("sku" = Sku, Path, description = "Name of the SKU")),
     request_body = PutSku,
-    responses((status = 200, description = "Its level, new or not", body = Level)),
+    responses(
+        (status = 201, description = "It is new", body = Level),
+        (status = 200, description = "It was there", body = Level),
+    ),
 )]
 pub async fn put_sku(
     store: Data<Store>,
@@ -26,7 +29,8 @@ pub async fn put_sku(
     Body(request): Body<PutSku>,
 ) -> Answer {
     request.check()?;
-    carried_out(StatusCode::OK, &done(store.put_sku(&sale, &sku, request).await)?)
+    let done = done(store.put_sku(&sale, &sku, request).await)?;
+    carried_out(if done.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK }, &done)
 }
 
 /// Read the level of a SKU

@@ -25,6 +25,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// A round takes at most a twentieth of the time.
 const PAUSE_ROUNDS: u32 = 20;
+/// Unless that would make holds wait longer than this.
+const REST_MAX: Duration = Duration::from_secs(5);
 
 /// What one round saw and did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,7 +84,8 @@ pub async fn run(store: Store, metrics: Arc<Metrics>) {
                 PAUSE_MAX
             }
         };
-        tokio::time::sleep(pause.max(begun.elapsed() * PAUSE_ROUNDS)).await;
+        let rest = (begun.elapsed() * PAUSE_ROUNDS).min(REST_MAX);
+        tokio::time::sleep(pause.max(rest)).await;
     }
 }
 

@@ -419,8 +419,8 @@ async fn a_full_server_takes_nothing_and_gives_everything_back() {
     assert_eq!(shop.adjust("more", "red", 1).await.unwrap_err(), StoreError::NotApplied("store_full"));
     assert_eq!(shop.level("red").await, before);
 
-    // It is full, yet what is held can be sold, extended, given back, returned, and expired.
-    assert_eq!(word(&shop.extend("x", holds[0], 900).await), "extended");
+    // It is full, yet what is held can be sold, given back, returned, and expired; to keep it longer gives nothing back.
+    assert_eq!(shop.extend("x", holds[0], 900).await.unwrap_err(), StoreError::NotApplied("store_full"));
     assert_eq!(word(&shop.confirm(holds[0]).await), "confirmed");
     assert_eq!(word(&shop.give_back("r", holds[0], Return::default()).await), "returned");
     assert_eq!(word(&shop.release(holds[1]).await), "released");

@@ -154,7 +154,6 @@ async fn what_is_no_cursor_is_refused() {
         for bad in [
             "x",
             "x-y",
-            "",
             "-",
             "1-",
             "1e400-x",

@@ -68,7 +68,7 @@ async fn a_full_redis_takes_nothing_and_gives_everything_back() {
     // What gives back, or settles what is paid, works.
     sale.settle(&sold, "confirm", Value::Null).await.expect(200, "");
     sale.settle(&freed, "release", Value::Null).await.expect(200, "");
-    sale.settle(&kept, "extend", json!({"hold_seconds": 700})).await.expect(200, "");
+    sale.settle(&kept, "extend", json!({"hold_seconds": 700})).await.expect(503, "store_full");
     sale.settle(&sold, "return", Value::Null).await.expect(200, "");
     assert_eq!(sale.reservation(&kept).await["status"], "held");
     service.api.get("/readyz").await.expect(200, "");

@@ -184,7 +184,9 @@ impl Rig {
     }
 
     pub async fn extend(&mut self, name: &str, hold_ms: i64, operation: &str) -> Step {
-        self.settle("extend", &[(name, &[&hold_ms.to_string(), &id(operation)])]).await
+        let (operation, fingerprint) = operation.split_once(':').unwrap_or((operation, ""));
+        let operation = id(operation) + fingerprint;
+        self.settle("extend", &[(name, &[&hold_ms.to_string(), &operation])]).await
     }
 
     /// Name, operation, lines, restock, fingerprint of each.

@@ -110,7 +110,7 @@ async fn too_many_skus(rig: &mut Rig) {
     for chunk in names[..10_000].chunks(1_000) {
         let skus: Vec<(&str, &str, &str)> = chunk.iter().map(|sku| (sku.as_str(), "1", "")).collect();
         let (keys, args) = full.put_call("", &format!("{}:fp", chunk[0]), None, &skus);
-        assert_eq!(full.run("sale/put", &keys, &args).await.unwrap()[0], "changed");
+        assert_eq!(full.run("sale/put", &keys, &args).await.unwrap()[0], "created");
     }
     let (keys, args) = full.put_call("", "last:fp", None, &[(&names[10_000], "1", "")]);
     let before = full.snapshot().await;

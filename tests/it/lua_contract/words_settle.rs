@@ -170,6 +170,7 @@ pub async fn extend() -> Answered {
         ],
     );
     rig.extend("a", 700 * SECOND, "x").await.is("replayed//#a/*", &[]);
+    rig.extend("a", 800 * SECOND, "x:other").await.is("idempotency_key_reused", &[]);
     rig.extend("a", HOUR, "y").await.is("hold_too_long/{a+3600000}", &[]);
     // Never shorter than it is.
     let shorter = rig.extend("a", SECOND, "z").await;

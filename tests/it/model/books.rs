@@ -637,6 +637,9 @@ impl Books {
             Status::Released => "already_released",
             Status::Returned => "already_returned",
             Status::Held if record.extended_by == Some((op, hold)) => "replayed",
+            Status::Held if record.extended_by.is_some_and(|(last, _)| last == op) => {
+                return answer("idempotency_key_reused", None, "");
+            }
             Status::Held => {
                 let deadline = record.deadline.max(self.now + hold);
                 if deadline > record.view.until {
@@ -716,7 +719,7 @@ impl Books {
             (None, Some(initial)) => {
                 self.skus.insert(sku, Level { a: initial, h: 0, s: 0, g: initial, initial, limit });
                 self.adjusted += 1;
-                "changed"
+                "created"
             }
             (Some(level), Some(initial)) if level.initial != initial => {
                 return answer("stock_exists", None, level.initial.to_string());
@@ -727,7 +730,7 @@ impl Books {
                 "changed"
             }
         };
-        if word == "changed" {
+        if word != "unchanged" {
             self.version += 1;
             self.last_put = None;
         }

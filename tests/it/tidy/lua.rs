@@ -6,7 +6,7 @@ use stockade::store::keys::SaleKeys;
 use stockade::store::scripts::Scripts;
 
 /// A full Redis must be able to give back and to empty itself.
-const ALLOW_OOM: [&str; 7] = [
+const ALLOW_OOM: [&str; 8] = [
     "reservation/archive",
     "reservation/confirm",
     "reservation/expire",
@@ -14,6 +14,7 @@ const ALLOW_OOM: [&str; 7] = [
     "reservation/return_reservation",
     "sale/delete",
     "sale/purge",
+    "sale/switch",
 ];
 const NO_WRITES: [&str; 6] = [
     "reservation/due",

@@ -134,6 +134,19 @@ async fn keys_are_quoted_or_bare_and_have_no_parameters() {
 }
 
 #[tokio::test]
+async fn without_a_key_each_call_is_another_one() {
+    let sale = Sale::of(&shared_api(), 5).await;
+    let first = sale.post("/reservations", lines(&[("a", 1)])).await.expect(201, "").id();
+    let second = sale.post("/reservations", lines(&[("a", 1)])).await.expect(201, "").id();
+    assert_ne!(first, second);
+    let body = json!({"delta": 1, "reason": "r"});
+    let first = sale.post("/stock/a/adjustments", body.clone()).await.expect(201, "").id();
+    let second = sale.post("/stock/a/adjustments", body).await.expect(201, "").id();
+    assert_ne!(first, second);
+    assert_eq!(sale.level("a").await, crate::service::Level(5, 2, 0));
+}
+
+#[tokio::test]
 async fn a_reservation_has_all_its_fields() {
     let sale = Sale::of(&shared_api(), 5).await;
     let cart = json!({

@@ -1,5 +1,6 @@
 //! Crowds over HTTP end at the exact number.
 
+use crate::redis_server::{RedisServer, ServerOptions};
 use crate::service::{Level, Sale, Service, lines, new_key};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -10,10 +11,17 @@ const UNITS: u64 = 100;
 /// Requests under way at once; the others wait in the shop's door. A process may open 1,024 files in many places.
 const AT_ONCE: usize = 400;
 
+/// Numbers are what is at stake here, not the disk.
+fn without_fsync() -> RedisServer {
+    let args = ["--appendfsync", "no"].map(String::from).to_vec();
+    RedisServer::with(ServerOptions { args, ..ServerOptions::default() })
+}
+
 /// The lost update: three clients that each add 1 a thousand times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_clients_that_each_add_one_a_thousand_times_end_at_exactly_3000() {
-    let service = Service::start().await;
+    let redis = without_fsync();
+    let service = Service::on(redis.url()).await;
     let sale = Sale::of(&service.api(), 0).await;
     let client = async |name: &str| {
         for n in 0..1000 {
@@ -28,7 +36,8 @@ async fn three_clients_that_each_add_one_a_thousand_times_end_at_exactly_3000() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_units_for_ten_thousand_shoppers_end_at_exactly_a_hundred_holds() {
-    let service = Service::start().await;
+    let redis = without_fsync();
+    let service = Service::on(redis.url()).await;
     let sale = Sale::of(&service.api(), UNITS).await;
     let shoppers = (0..SHOPPERS).map(|n| {
         let sale = sale.clone();
@@ -52,7 +61,8 @@ async fn a_hundred_units_for_ten_thousand_shoppers_end_at_exactly_a_hundred_hold
 
 #[tokio::test]
 async fn the_last_unit_is_sold_once_round_after_round() {
-    let service = Service::start().await;
+    let redis = without_fsync();
+    let service = Service::on(redis.url()).await;
     let sale = Sale::of(&service.api(), 0).await;
     for _ in 0..20 {
         sale.post("/stock/a/adjustments", json!({"delta": 1, "reason": "the last one"}))

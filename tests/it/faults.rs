@@ -17,12 +17,15 @@ use rand::{Rng, SeedableRng};
 use std::time::{Duration, Instant};
 
 const SECONDS: u64 = 8;
+/// However slow the machine is.
+const FAULTS_MIN: usize = 3;
 
 /// Choices that can be made again, and the time to make them in.
 struct Chance {
     rng: StdRng,
     seed: u64,
     until: Instant,
+    faults: usize,
 }
 
 impl Chance {
@@ -32,16 +35,17 @@ impl Chance {
         let seconds = number("STOCKADE_FAULT_SECONDS").unwrap_or(SECONDS);
         println!("{test}: STOCKADE_FAULT_SEED={seed}");
         let until = Instant::now() + Duration::from_secs(seconds);
-        Self { rng: StdRng::seed_from_u64(seed), seed, until }
+        Self { rng: StdRng::seed_from_u64(seed), seed, until, faults: 0 }
     }
 
     /// Whether there is time for another fault.
     fn goes_on(&self) -> bool {
-        Instant::now() < self.until
+        self.faults < FAULTS_MIN || Instant::now() < self.until
     }
 
     /// How many more calls are answered before the next fault.
-    fn calls(&mut self) -> usize {
-        self.rng.random_range(1..400)
+    fn calls_until_fault(&mut self) -> usize {
+        self.faults += 1;
+        self.rng.random_range(1..200)
     }
 }

@@ -4,6 +4,7 @@ use super::Chance;
 use crate::sandbox::eventually;
 use crate::service::{Sale, Service, Wire, lines, post};
 use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::{SeedableRng, random};
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 
 const CLIENTS: u64 = 8;
 const CALLS_EACH: usize = 120;
+const AT_ONCE: usize = 64;
 const UNITS: u64 = 1_000_000;
 
 /// What a client does about its answer.
@@ -94,18 +96,18 @@ async fn a_third_of_the_clients_vanish() {
     eventually("what came whole is done", async || sale.level("a").await.1 as usize >= whole).await;
     let held = sale.all("/reservations", 500).await;
     assert_eq!(held.len(), whole);
-    for (key, id) in &answered {
+    let repeats = stream::iter(&answered).for_each_concurrent(AT_ONCE, async |(key, id)| {
         let again = sale.reserve(key, with_reference(key)).await.expect(200, "");
         assert_eq!(&again.id(), id);
-    }
+    });
+    repeats.await;
     assert_eq!(sale.level("a").await.1 as usize, whole);
     // Those that did not hear of it find it with their key; those that were cut take it now.
-    for number in 0..CLIENTS {
-        for n in 0..CALLS_EACH {
-            let key = format!("{number}-{n}");
-            sale.reserve(&key, with_reference(&key)).await.ok();
-        }
-    }
+    let keys = (0..CLIENTS).flat_map(|number| (0..CALLS_EACH).map(move |n| format!("{number}-{n}")));
+    let retries = stream::iter(keys).for_each_concurrent(AT_ONCE, async |key| {
+        sale.reserve(&key, with_reference(&key)).await.ok();
+    });
+    retries.await;
     assert_eq!(sale.level("a").await.1, CLIENTS * CALLS_EACH as u64);
 }
 

@@ -18,17 +18,15 @@ async fn the_service_is_killed() {
     let mut service = Service::start().await;
     let engine = service.engine_pid();
     let mut driver = Driver::start(vec![service.api()], chance.seed).await;
-    let mut kills = 0;
     while chance.goes_on() {
-        driver.answers(chance.calls()).await;
+        driver.answers(chance.calls_until_fault()).await;
         service.kill();
         service.restart().await;
-        kills += 1;
     }
     driver.answers(100).await;
     let (sale, history) = driver.stop().await;
-    println!("{kills} kills");
-    assert!(kills > 1 && history.failures > 0);
+    println!("{} kills", chance.faults);
+    assert!(history.failures > 0, "nobody noticed");
     assert_eq!(service.engine_pid(), engine, "its engine lived on");
     books::check(&sale, &engine_url(&service), &history).await;
 }
@@ -38,20 +36,18 @@ async fn the_embedded_redis_is_killed() {
     let mut chance = Chance::new("the_embedded_redis_is_killed");
     let service = Service::start().await;
     let mut driver = Driver::start(vec![service.api()], chance.seed).await;
-    let mut kills = 0;
     while chance.goes_on() {
-        driver.answers(chance.calls()).await;
+        driver.answers(chance.calls_until_fault()).await;
         let engine = service.engine_pid().expect("it runs");
         signal("KILL", engine);
         // The service restarts it by itself.
         eventually("the engine is another", async || service.engine_pid().is_some_and(|pid| pid != engine))
             .await;
-        kills += 1;
     }
     driver.answers(100).await;
     let (sale, history) = driver.stop().await;
-    println!("{kills} kills");
-    assert!(kills > 1 && history.failures > 0);
+    println!("{} kills", chance.faults);
+    assert!(history.failures > 0, "nobody noticed");
     books::check(&sale, &engine_url(&service), &history).await;
 }
 
@@ -81,10 +77,9 @@ async fn two_services_share_a_redis_and_all_are_killed() {
     let mut redis = RedisServer::start();
     let mut services = [Service::on(redis.url()).await, Service::on(redis.url()).await];
     let mut driver = Driver::start(services.iter().map(Service::api).collect(), chance.seed).await;
-    let mut kills = 0;
     while chance.goes_on() {
-        driver.answers(chance.calls()).await;
-        match kills % 3 {
+        driver.answers(chance.calls_until_fault()).await;
+        match chance.faults % 3 {
             turn @ (0 | 1) => {
                 services[turn].kill();
                 // The other one serves meanwhile.
@@ -93,11 +88,10 @@ async fn two_services_share_a_redis_and_all_are_killed() {
             }
             _ => redis.restart(),
         }
-        kills += 1;
     }
     driver.answers(100).await;
     let (sale, history) = driver.stop().await;
-    println!("{kills} kills");
-    assert!(kills > 1 && history.failures > 0);
+    println!("{} kills", chance.faults);
+    assert!(history.failures > 0, "nobody noticed");
     books::check(&sale, &redis.url(), &history).await;
 }

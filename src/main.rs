@@ -16,8 +16,14 @@ use stockade::{audit_command, http, telemetry};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[actix_web::main]
-async fn main() -> Result<ExitCode> {
-    let config = Config::load();
+async fn main() -> ExitCode {
+    run(&Config::load()).await.unwrap_or_else(|error| {
+        eprintln!("stockade: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(config: &Config) -> Result<ExitCode> {
     match config.command() {
         Command::Serve => serve(&config.options).await?,
         Command::Audit { sale } => return audit(&config.options, sale.as_ref()).await,

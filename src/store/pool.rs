@@ -5,12 +5,13 @@ use super::error::StoreError;
 use super::scripts::Script;
 use crate::metrics::Metrics;
 use bb8_redis::bb8;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
 use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind,
-    Value,
+    AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
+    RedisError, RedisResult, ServerErrorKind, Value,
 };
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub struct Manager {
 pub struct Connection {
     inner: MultiplexedConnection,
     broken: bool,
+    /// Set by the driver when the other end has gone, also while the connection lies idle.
+    gone: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
 }
 
@@ -105,17 +108,28 @@ impl bb8::ManageConnection for Manager {
     type Error = RedisError;
 
     async fn connect(&self) -> Result<Connection, RedisError> {
-        let inner = self.client.get_multiplexed_async_connection_with_config(&self.config).await?;
+        let gone = Arc::new(AtomicBool::new(false));
+        let watched = Arc::clone(&gone);
+        let config = self.config.clone().set_push_sender(move |push: PushInfo| {
+            watched.fetch_or(push.kind == PushKind::Disconnection, Ordering::Relaxed);
+            Ok::<(), SendError>(())
+        });
+        let inner = self.client.get_multiplexed_async_connection_with_config(&config).await?;
         self.metrics.pool_connections("idle", 1);
-        Ok(Connection { inner, broken: false, metrics: Arc::clone(&self.metrics) })
+        Ok(Connection { inner, broken: false, gone, metrics: Arc::clone(&self.metrics) })
     }
 
+    /// Without a round trip. A restart of Redis leaves a pool full of dead connections: each would cost its next
+    /// request an unknown outcome.
     async fn is_valid(&self, connection: &mut Connection) -> Result<(), RedisError> {
-        redis::cmd("PING").query_async(&mut connection.inner).await
+        if connection.gone.load(Ordering::Relaxed) {
+            return Err((ErrorKind::Io, "closed by the server while it was idle").into());
+        }
+        Ok(())
     }
 
     fn has_broken(&self, connection: &mut Connection) -> bool {
-        connection.broken
+        connection.broken || connection.gone.load(Ordering::Relaxed)
     }
 }
 
@@ -123,8 +137,10 @@ impl bb8::ManageConnection for Manager {
 pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisError> {
     let info = config.url.as_str().into_connection_info()?;
     let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+    // Only with RESP3 the driver tells when a connection has gone.
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let manager = Manager {
-        client: redis::Client::open(info.set_tcp_settings(tcp))?,
+        client: redis::Client::open(info.set_tcp_settings(tcp).set_redis_settings(settings))?,
         config: AsyncConnectionConfig::new()
             .set_connection_timeout(Some(config.wait_timeout))
             .set_response_timeout(Some(config.response_timeout)),
@@ -133,7 +149,7 @@ pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisEr
     Ok(bb8::Pool::builder()
         .max_size(config.size)
         .min_idle(Some(0))
-        .test_on_check_out(false) // has_broken() tells, without a round trip
+        .test_on_check_out(true)
         .connection_timeout(config.wait_timeout)
         .retry_connection(true)
         .error_sink(Box::new(Complaints::default()))

@@ -2,6 +2,7 @@
 
 use crate::sandbox::eventually;
 use crate::service::{InProcess, Level, Sale, lines, new_key};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 async fn is_ready(service: &InProcess) -> bool {
@@ -77,6 +78,23 @@ async fn a_full_redis_takes_nothing_and_gives_everything_back() {
     assert_eq!(sale.level("a").await, Level(46, 4, 0));
 }
 
+/// A pool is full of dead connections after it; none of them may cost a request its answer.
+#[tokio::test]
+async fn a_restart_while_nothing_happens_is_not_noticed() {
+    let mut service = InProcess::start();
+    let sale = Sale::of(&service.api, 5_000).await;
+    for _ in 0..5 {
+        // Many at once, so that there are many connections.
+        let reads = (0..64).map(|_| sale.get("/stock"));
+        assert!(join_all(reads).await.iter().all(|answer| answer.status == 200));
+        let takes = (0..8).map(|_| sale.take(1));
+        assert!(join_all(takes).await.iter().all(|answer| answer.status == 201));
+        service.redis.restart();
+    }
+    sale.get("/stock").await.expect(200, "");
+    assert_eq!(sale.level("a").await, Level(4_960, 40, 0));
+}
+
 /// The cache of scripts is no store: it may be emptied at any time.
 #[tokio::test]
 async fn forgotten_scripts_are_sent_again() {
@@ -86,7 +104,7 @@ async fn forgotten_scripts_are_sent_again() {
     for _ in 0..20 {
         let () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut redis).await.unwrap();
         let takes = (0..10).map(|_| async { sale.take(1).await.expect(201, "").id() });
-        for id in futures_util::future::join_all(takes).await {
+        for id in join_all(takes).await {
             sale.settle(&id, "release", Value::Null).await.expect(200, "");
         }
         sale.get("/stock").await.expect(200, "");
@@ -99,13 +117,13 @@ async fn forgotten_scripts_are_sent_again() {
 async fn a_damaged_record_fails_alone() {
     let service = InProcess::start();
     let sale = Sale::of(&service.api, 50).await;
-    let ids = futures_util::future::join_all((0..10).map(|_| sale.hold(1))).await;
+    let ids = join_all((0..10).map(|_| sale.hold(1))).await;
     let mut redis = service.redis.connection().await;
     let pattern = format!("st:{{{}}}:r:*", sale.name);
     let keys: Vec<String> = redis::cmd("KEYS").arg(pattern).query_async(&mut redis).await.unwrap();
     let () = redis::cmd("SET").arg(&keys[0]).arg("nonsense").query_async(&mut redis).await.unwrap();
     let confirms = ids.iter().map(|id| sale.settle(id, "confirm", Value::Null));
-    let answers = futures_util::future::join_all(confirms).await;
+    let answers = join_all(confirms).await;
     let bad: Vec<_> = answers.iter().filter(|answer| answer.status != 200).collect();
     assert_eq!((bad.len(), bad[0].status, bad[0].code()), (1, 500, "corrupt"), "{bad:?}");
     assert_eq!(sale.level("a").await, Level(40, 1, 9));

@@ -1,6 +1,6 @@
 //! The model: what a sale must do, in plain Rust. Time is in whole ticks of 20 minutes since the sale was made; the
-//! scripts see the same moments a few milliseconds later, which never decides anything because windows and the longest hold end
-//! half a tick off.
+//! scripts see the same moments a few milliseconds later, which never decides anything because windows and the longest
+//! hold end half a tick off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockade::domain::{ReservationStatus as Status, SaleStatus};

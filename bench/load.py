@@ -1,5 +1,6 @@
 """The load: wrk as fast as it goes, redis-benchmark without HTTP, and a constant rate."""
 
+import itertools
 import json
 import os
 import re
@@ -107,12 +108,18 @@ def wrk_sold_out(side, sale, run, seconds, threads, pids):
     return result
 
 
+RUNS = itertools.count(1)
+
+
 def redis_benchmark(redis, sale, requests):
     """The single-request script without HTTP, 50 clients. EVALSHA, so that Redis is not charged for the script's text."""
     with open(os.path.join(HERE, "single_reserve.lua")) as script:
         sha = redis.client.call("SCRIPT", "LOAD", script.read())
-    keys = [f"st:{{{sale}}}:{name}" for name in ("rules", "stock", "buyers:0", "due", "events", "r:__rand_int__")]
-    arguments = ["__rand_int__0123456789", "b-__rand_int__", "hot", "1", "fingerprint"]
+    # Its random numbers are seeded by time and process id, so two runs may draw the same: the number of the run tells them apart.
+    run = f"{next(RUNS):010d}"
+    names = ("rules", "stock", "buyers:0", "due", "events", f"r:__rand_int__{run}")
+    keys = [f"st:{{{sale}}}:{name}" for name in names]
+    arguments = [f"__rand_int__{run}", f"b-__rand_int__{run}", "hot", "1", "fingerprint"]
     before = int(redis.client.call("HGET", f"st:{{{sale}}}:stock", "hot:h"))
     command = ["redis-benchmark", "-s", redis.path, "-c", "50", "-n", str(requests), "-r", str(RANDOM_IDS), "--csv",
                "EVALSHA", sha, str(len(keys)), *keys, *arguments]

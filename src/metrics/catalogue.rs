@@ -100,20 +100,8 @@ pub const REDIS_ERROR_KINDS: &[&str] = &[
     OTHER,
 ];
 
-/// What any verb can fail with.
-const FAILURES: &[&str] = &[
-    "queue_full",
-    "draining",
-    "store_full",
-    "store_unavailable",
-    "store_read_only",
-    "store_busy",
-    "store_loading",
-    "outcome_unknown",
-    "corrupt",
-    "internal",
-    OTHER,
-];
+/// What any verb can fail with before Redis is asked; after that, with any of `REDIS_ERROR_KINDS`.
+const REFUSED_BEFORE: &[&str] = &["queue_full", "draining"];
 /// What each verb can be answered with besides.
 const ANSWERS: &[(&str, &[&str])] = &[
     (
@@ -208,7 +196,9 @@ const ANSWERS: &[(&str, &[&str])] = &[
 
 /// Every `verb` with every `outcome` that it can have.
 pub fn reservation_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ANSWERS.iter().flat_map(|(verb, answers)| answers.iter().chain(FAILURES).map(|outcome| (*verb, *outcome)))
+    ANSWERS.iter().flat_map(|(verb, answers)| {
+        answers.iter().chain(REFUSED_BEFORE).chain(REDIS_ERROR_KINDS).map(|outcome| (*verb, *outcome))
+    })
 }
 
 /// A builder that knows the buckets of every histogram.

@@ -44,11 +44,6 @@ impl StoreError {
         }
     }
 
-    /// Whether nothing ran, so that the caller's next try is the first.
-    pub fn is_not_applied(&self) -> bool {
-        matches!(self, Self::NotApplied(_))
-    }
-
     /// A connection that could not be made: nothing was sent.
     pub(super) fn unreachable() -> Self {
         Self::NotApplied("store_unavailable")

@@ -50,7 +50,12 @@ pub fn texts(value: Value) -> Result<Vec<String>, StoreError> {
 
 /// Reads `{"ok", now, retry_at, overdue, answer...}`.
 pub fn batch(value: Value) -> Result<Result<BatchReply, CallRefusal>, StoreError> {
-    let mut items = texts(value)?.into_iter();
+    batch_of(texts(value)?)
+}
+
+/// The same, of its texts.
+pub fn batch_of(texts: Vec<String>) -> Result<Result<BatchReply, CallRefusal>, StoreError> {
+    let mut items = texts.into_iter();
     match items.next().as_deref() {
         Some("ok") => {}
         Some("unknown_sale") => return Ok(Err(CallRefusal::UnknownSale)),

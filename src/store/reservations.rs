@@ -3,7 +3,6 @@
 use super::group_commit::{Body, Request, Verb};
 use super::{Decided, SaleHandle, Store, StoreError, ids, reply};
 use crate::domain::*;
-use redis::Value;
 
 /// Which reservations a list shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,10 +259,7 @@ impl Store {
                 cmd.arg(handle.keys.record(id));
             }
             cmd.arg(self.offset_ms()).arg(&handle.generation);
-            let texts = self.call(script, &cmd).await?;
-            let value =
-                Value::Array(texts.into_iter().map(|text| Value::BulkString(text.into_bytes())).collect());
-            match reply::batch(value)? {
+            match reply::batch_of(self.call(script, &cmd).await?)? {
                 Ok(found) => {
                     let read = |text: &String| reply::decision(sale, found.now, None, text);
                     let found: Result<Vec<_>, _> = found.answers.iter().map(read).collect();

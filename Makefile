@@ -2,15 +2,25 @@
 # installed by scripts/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench clean
+.PHONY: help run test check bench demo demo-lua clean
 
 help: ## This list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
 
 # A release build: it takes longer to build once, but the first thing people do is to measure it.
 run: ## Build and start the service (options: STOCKADE_* variables, see `stockade --help`)
 	@scripts/setup.sh run
 	cargo run --release --locked
+
+demo: ## A sale from opening to the books, with a crowd, in this terminal
+	@scripts/setup.sh run
+	cargo build --release --locked --bin stockade
+	@python3 examples/demo.py
+
+demo-lua: ## Thirty lines of Lua beside Stockade, while both are killed again and again
+	@scripts/setup.sh run
+	cargo build --release --locked --bin stockade
+	@python3 examples/demo_lua.py
 
 test: ## All tests, on real servers
 	@scripts/setup.sh test

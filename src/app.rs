@@ -49,7 +49,6 @@ impl Application {
         let (worker_shared, worker_draining) = (shared.clone(), draining.clone());
         Store::open(&shared).context("the Redis URL is not one")?;
         let drain = options.drain();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let server = HttpServer::new(move || {
             let store =
                 Store::open(&worker_shared).unwrap_or_else(|error| unreachable!("opened before: {error}"));
@@ -58,7 +57,7 @@ impl Application {
                 .app_data(Data::new(store))
                 .configure(|config| http::routes(config, &metrics, &worker_draining))
         })
-        .workers(options.workers.map_or(cores, usize::from))
+        .workers(options.workers.map_or_else(|| workers(&shared.config.url), usize::from))
         .disable_signals()
         .backlog(BACKLOG)
         .keep_alive(KEEP_ALIVE)
@@ -116,6 +115,14 @@ pub fn pool_config(options: &Options, url: String) -> PoolConfig {
         response_timeout: options.redis_timeout(),
         wait_timeout: POOL_WAIT.min(options.redis_timeout()),
     }
+}
+
+/// One a core. A Redis behind a Unix socket is on this machine and keeps a core busy by itself: without one left to it,
+/// worker threads take turns with it, and batches are smaller (`docs/adr/0003-one-committer-a-worker.md`).
+fn workers(redis_url: &str) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let is_here = redis_url.split(':').next().is_some_and(|scheme| scheme.ends_with("unix"));
+    (cores - usize::from(is_here)).max(1)
 }
 
 /// How long the process is unready before it stops accepting.

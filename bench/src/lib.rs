@@ -11,7 +11,7 @@ pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     }
 }
 
-/// One worker a core, as the service has.
+/// One worker a core.
 pub fn workers() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     setting("WORKERS", cores)

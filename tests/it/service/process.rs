@@ -145,7 +145,8 @@ fn command(folder: &Path, data_dir: &Path) -> Command {
             command.env_remove(name);
         }
     }
-    command.args(["serve", "--log", "json"]);
+    // Two, so that one sale has two lanes in a process; a test's own flag wins.
+    command.env("STOCKADE_WORKERS", "2").args(["serve", "--log", "json"]);
     command.arg("--data-dir").arg(data_dir).current_dir(folder).stdin(Stdio::null());
     command
 }

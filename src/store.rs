@@ -11,10 +11,12 @@ pub mod keys;
 pub mod pool;
 pub mod reply;
 pub mod reservations;
+pub mod rules;
 pub mod sales;
 pub mod scripts;
 pub mod stock;
 pub mod sweep;
+pub mod transaction;
 
 pub use error::StoreError;
 pub use events::EventsAfter;

@@ -110,6 +110,10 @@ impl Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
+        let refusal = match refusal {
+            Refusal::InvalidRules(bad) => return bad.into(),
+            refusal => refusal,
+        };
         let mut problem = Self::new(Code::from(&refusal));
         let field = match refusal {
             Refusal::HoldTooLong { .. } => Some("/hold_seconds"),

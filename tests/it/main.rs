@@ -12,6 +12,7 @@ mod model;
 mod proxy;
 mod races;
 mod redis_server;
+mod rules;
 mod sandbox;
 mod self_test;
 mod service;

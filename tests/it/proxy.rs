@@ -155,7 +155,7 @@ impl Wire {
 
     async fn forward(&self, bytes: &[u8], to: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
         let Travel { chunk, delay } = *self.travel.lock().unwrap();
-        for part in bytes.chunks(if chunk == 0 { bytes.len() } else { chunk }) {
+        for part in bytes.chunks(if chunk == 0 { bytes.len().max(1) } else { chunk }) {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }

@@ -10,6 +10,7 @@ mod lost_reply;
 mod lua_contract;
 mod model;
 mod proxy;
+mod purge;
 mod races;
 mod redis_server;
 mod rules;

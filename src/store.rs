@@ -99,6 +99,8 @@ pub struct Store {
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
+    /// How long an audit rests after each page: so many times what the page took.
+    audit_rests: u32,
 }
 
 type Loaded = Result<Option<Arc<SaleHandle>>, StoreError>;
@@ -124,7 +126,12 @@ impl Store {
             metrics: Arc::clone(&shared.metrics),
             runtime: tokio::runtime::Handle::current(),
         };
-        Ok(Self { committer, sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)), loading: Arc::default() })
+        Ok(Self {
+            committer,
+            sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)),
+            loading: Arc::default(),
+            audit_rests: 0,
+        })
     }
 
     fn scripts(&self) -> &Scripts {

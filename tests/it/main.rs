@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
 
 mod audit;
+mod auditor;
 mod embedded;
 mod faults;
 mod http_api;
@@ -13,6 +14,7 @@ mod proxy;
 mod purge;
 mod races;
 mod redis_server;
+mod repair;
 mod rules;
 mod sandbox;
 mod self_test;

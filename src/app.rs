@@ -4,7 +4,7 @@ use crate::config::Options;
 use crate::http::{self, layer::Draining};
 use crate::metrics::Metrics;
 use crate::store::{PoolConfig, Shared, Store};
-use crate::workers::sweeper;
+use crate::workers::{auditor, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
@@ -38,6 +38,7 @@ pub struct Application {
     shared: Shared,
     draining: Draining,
     drain: Duration,
+    audit_interval: Option<Duration>,
 }
 
 impl Application {
@@ -67,7 +68,8 @@ impl Application {
         .bind(options.listen)
         .with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = *server.addrs().first().context("there is no address to listen on")?;
-        Ok(Self { server: server.run(), address, shared, draining, drain })
+        let audit_interval = options.audit_interval();
+        Ok(Self { server: server.run(), address, shared, draining, drain, audit_interval })
     }
 
     /// Where it listens.
@@ -84,11 +86,21 @@ impl Application {
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> Result<()> {
         let handle = self.server.handle();
         let sweeper = sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics));
+        let auditor_store = Store::open(&self.shared)?;
+        let auditor = async {
+            match self.audit_interval {
+                Some(interval) => {
+                    auditor::run(auditor_store, Arc::clone(&self.shared.metrics), interval).await
+                }
+                None => std::future::pending().await,
+            }
+        };
         let mut server = pin!(self.server);
         tokio::select! {
             ended = &mut server => return ended.context("the server failed"),
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
+            () = auditor => {}
             () = stop => {}
         }
         self.draining.begin();

@@ -1,4 +1,5 @@
-//! `stockade audit [SALE]`: checks the books, prints a table, and says in its exit code whether they balance.
+//! `stockade audit [SALE] [--repair]`: sets the books right if it is told to, checks them, prints what it did and found,
+//! and says in its exit code whether they balance.
 
 use crate::domain::SaleId;
 use crate::store::{Store, StoreError};
@@ -11,9 +12,9 @@ const DRIFT: u8 = 1;
 /// There was nothing to audit, or it could not be read.
 const NOT_AUDITED: u8 = 2;
 
-/// Audits one sale, or all, and prints what it found.
-pub async fn run(store: &Store, sale: Option<&SaleId>) -> ExitCode {
-    ExitCode::from(match audited(store, sale).await {
+/// Repairs, if told to, and audits one sale, or all, and prints what it did and found.
+pub async fn run(store: &Store, sale: Option<&SaleId>, repair: bool) -> ExitCode {
+    ExitCode::from(match audited(store, sale, repair).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("stockade: audit: {error}");
@@ -22,7 +23,12 @@ pub async fn run(store: &Store, sale: Option<&SaleId>) -> ExitCode {
     })
 }
 
-async fn audited(store: &Store, sale: Option<&SaleId>) -> Result<u8, StoreError> {
+async fn audited(store: &Store, sale: Option<&SaleId>, repair: bool) -> Result<u8, StoreError> {
+    if repair {
+        for done in store.repair_all(sale).await? {
+            print!("{done}");
+        }
+    }
     let report = store.audit(sale).await?;
     if let Some(sale) = sale.filter(|_| report.sales == 0) {
         eprintln!("stockade: audit: there is no sale {sale}");

@@ -30,6 +30,10 @@ pub enum Command {
     Audit {
         /// The sale; default: all.
         sale: Option<SaleId>,
+        /// Set right what can be set right exactly, and say what was done. Available units are raised only where the
+        /// sale is paused and nothing is held.
+        #[arg(long)]
+        repair: bool,
     },
     /// Print the OpenAPI document.
     Openapi,
@@ -75,6 +79,11 @@ pub struct Options {
     #[arg(long, env = "STOCKADE_DRAIN_SECONDS", default_value_t = 10, global = true,
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub drain_seconds: u64,
+
+    /// The books of all sales are audited so often in the background, by one of all processes; 0: never.
+    #[arg(long, env = "STOCKADE_AUDIT_INTERVAL_SECONDS", default_value_t = 60, global = true,
+          value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub audit_interval_seconds: u64,
 
     /// Form of the log. Its level is set by RUST_LOG.
     #[arg(long, env = "STOCKADE_LOG", default_value = "pretty", global = true)]
@@ -163,6 +172,11 @@ impl Options {
     /// How long one call of Redis may take.
     pub fn redis_timeout(&self) -> Duration {
         Duration::from_millis(self.redis_timeout_ms)
+    }
+
+    /// Between two background audits, if there are to be any.
+    pub fn audit_interval(&self) -> Option<Duration> {
+        (self.audit_interval_seconds > 0).then(|| Duration::from_secs(self.audit_interval_seconds))
     }
 
     /// From the signal to the exit.

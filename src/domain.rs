@@ -7,6 +7,7 @@ pub mod outcome;
 pub mod page;
 pub mod quantity;
 pub mod reservation;
+pub mod rules;
 pub mod sale;
 pub mod stock;
 pub mod time;
@@ -19,6 +20,7 @@ pub use quantity::{Lines, Quantity};
 pub use reservation::{
     Confirm, Extend, IfExpired, Reservation, ReservationLine, ReservationStatus, Reserve, Return,
 };
-pub use sale::{Expect, PutSale, PutSku, Sale, SaleRules, SaleStatus, Switch, Totals};
+pub use rules::{Expect, PatchSale, SaleRules};
+pub use sale::{PutSale, PutSku, Sale, SaleStatus, Switch, Totals};
 pub use stock::{Adjust, Adjustment, BuyerSku, BuyerStanding, Level, Shortfall};
 pub use time::Timestamp;

@@ -1,6 +1,6 @@
 //! HTTP: a handler extracts, makes one call of the store, and maps its answer. Nothing here decides about stock.
 //!
-//! `routes` is the whole table. `body`, `extract` and `idempotency` read requests; `answer` and `problem` write
+//! `routes` is the whole table. `body`, `extract`, `idempotency` and `precondition` read requests; `answer` and `problem` write
 //! answers; `layer` stands around every handler; `docs` describes it all.
 
 pub mod answer;
@@ -11,6 +11,7 @@ pub mod extract;
 pub mod idempotency;
 pub mod layer;
 pub mod ops;
+pub mod precondition;
 pub mod problem;
 pub mod reservations;
 pub mod sales;
@@ -73,6 +74,7 @@ fn sale_paths() -> Vec<Path> {
         Path::new("/v1/sales/{sale}")
             .on(Method::GET, 200, sales::sale)
             .on(Method::PUT, 201, sales::put_sale)
+            .on(Method::PATCH, 200, sales::patch_sale)
             .on(Method::DELETE, 202, sales::delete_sale),
         Path::new("/v1/sales").on(Method::GET, 200, sales::sales),
         Path::new("/v1/sales/{sale}/pause").on(Method::POST, 200, sales::pause_sale),
@@ -161,6 +163,7 @@ fn method_label(method: &Method) -> &'static str {
         Method::GET => "GET",
         Method::PUT => "PUT",
         Method::POST => "POST",
+        Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
         _ => "other",
     }

@@ -26,7 +26,7 @@ async fn main() -> ExitCode {
 async fn run(config: &Config) -> Result<ExitCode> {
     match config.command() {
         Command::Serve => serve(&config.options).await?,
-        Command::Audit { sale } => return audit(&config.options, sale.as_ref()).await,
+        Command::Audit { sale, repair } => return audit(&config.options, sale.as_ref(), repair).await,
         Command::Openapi => println!("{}", http::docs::openapi_json()),
         Command::Healthcheck => app::healthcheck(config.options.listen)?,
     }
@@ -34,16 +34,16 @@ async fn run(config: &Config) -> Result<ExitCode> {
 }
 
 /// Audits on the given Redis, or on the private one, which is started for this if it does not run.
-async fn audit(options: &Options, sale: Option<&SaleId>) -> Result<ExitCode> {
+async fn audit(options: &Options, sale: Option<&SaleId>, repair: bool) -> Result<ExitCode> {
     let metrics = Arc::new(Metrics::new().context("the metrics are not sound")?);
     let open = |url| Store::open(&Shared::new(app::pool_config(options, url), metrics));
     let Some(url) = &options.redis_url else {
         let engine = EmbeddedRedis::start(&options.data_dir, Role::Tool).await?;
-        let code = audit_command::run(&open(engine.url())?, sale).await;
+        let code = audit_command::run(&open(engine.url())?, sale, repair).await;
         engine.stop().await?;
         return Ok(code);
     };
-    Ok(audit_command::run(&open(url.expose().to_owned())?, sale).await)
+    Ok(audit_command::run(&open(url.expose().to_owned())?, sale, repair).await)
 }
 
 /// Starts what is missing, checks what is there, serves.

@@ -35,6 +35,8 @@ pub struct Metrics {
     holds_overdue: Gauge,
     redis_up: Gauge,
     orphans: Gauge,
+    violations: Gauge,
+    last_audit: Gauge,
 }
 
 fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
@@ -89,6 +91,8 @@ impl Metrics {
             holds_overdue: gauge(catalogue::HOLDS_OVERDUE, &[]),
             redis_up: gauge(catalogue::REDIS_UP, &[]),
             orphans: gauge(catalogue::ORPHANS, &[]),
+            violations: gauge(catalogue::CONSERVATION_VIOLATIONS, &[]),
+            last_audit: gauge(catalogue::LAST_AUDIT, &[]),
             recorder: Arc::new(recorder),
         })
     }
@@ -174,6 +178,12 @@ impl Metrics {
     /// Ids without a sound record, over all sales.
     pub fn orphans(&self, count: u64) {
         self.orphans.set(count as f64);
+    }
+
+    /// What the last background audit has found, over all sales, and when it ended.
+    pub fn audited(&self, violations: u64, finished_at_ms: u64) {
+        self.violations.set(violations as f64);
+        self.last_audit.set(finished_at_ms as f64 / 1_000.0);
     }
 
     /// Counters of one method of one route, whose usual good answer has the status `success`.

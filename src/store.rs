@@ -11,10 +11,12 @@ pub mod keys;
 pub mod pool;
 pub mod reply;
 pub mod reservations;
+pub mod rules;
 pub mod sales;
 pub mod scripts;
 pub mod stock;
 pub mod sweep;
+pub mod transaction;
 
 pub use error::StoreError;
 pub use events::EventsAfter;
@@ -97,6 +99,8 @@ pub struct Store {
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
+    /// How long an audit rests after each page: so many times what the page took.
+    audit_rests: u32,
 }
 
 type Loaded = Result<Option<Arc<SaleHandle>>, StoreError>;
@@ -122,7 +126,12 @@ impl Store {
             metrics: Arc::clone(&shared.metrics),
             runtime: tokio::runtime::Handle::current(),
         };
-        Ok(Self { committer, sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)), loading: Arc::default() })
+        Ok(Self {
+            committer,
+            sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)),
+            loading: Arc::default(),
+            audit_rests: 0,
+        })
     }
 
     fn scripts(&self) -> &Scripts {

@@ -8,7 +8,7 @@ ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
 Returns      {"ok", now, "", "", answer...} | {"unknown_sale"} | {"stale_generation"}
 Answers      expired, with previous status, id and record | not_due (its place in due or done is set right)
-             orphaned (no record, or a corrupt one: moved from due to orphans) | deferred
+             orphaned (no record, or a corrupt one: moved from due and done to orphans) | deferred
 Errors       CORRUPT what           a fixed key holds what no script wrote
 Writes       after the last check. Cost O(lines + log holds). ]]
 local word = open_book()
@@ -18,13 +18,13 @@ end
 local fit = read_records(1, #KEYS)
 check_types(true)
 
-local orphans = {}
+local orphans, done_remove = {}, {}
 local function expire_one(key)
   local record = get_record(key)
   if not record then
     local id = sub(key, -22)
-    if redis.call('ZSCORE', due_key, id) then
-      due_remove[#due_remove + 1] = id
+    if redis.call('ZSCORE', due_key, id) or redis.call('ZSCORE', done_key, id) then
+      due_remove[#due_remove + 1], done_remove[#done_remove + 1] = id, id
       orphans[#orphans + 1], orphans[#orphans + 2] = format('%d', now), id
     end
     return 'orphaned'
@@ -32,6 +32,7 @@ local function expire_one(key)
     return expire(record)
   elseif record[STATUS] == 'held' then
     due_add[#due_add + 1], due_add[#due_add + 2] = record[EXPIRES_AT], record.id
+    done_remove[#done_remove + 1] = record.id
   else
     due_remove[#due_remove + 1] = record.id
     if not redis.call('ZSCORE', done_key, record.id) then
@@ -46,5 +47,6 @@ for at = RECORDS_AT, #KEYS do
   answers[#answers + 1] = at < RECORDS_AT + fit and expire_one(KEYS[at]) or 'deferred'
 end
 local done = close_book(answers)
+call_chunked('ZREM', done_key, done_remove)
 call_chunked('ZADD', orphans_key, orphans)
 return done

@@ -3,6 +3,7 @@
 use super::event::Cursor;
 use super::id::Sku;
 use super::reservation::Reservation;
+use super::sale::BadField;
 use super::stock::{Level, Shortfall};
 use super::time::Timestamp;
 use serde::Serialize;
@@ -107,6 +108,8 @@ pub enum Refusal {
     },
     /// `If-Match` or `If-None-Match` did not hold.
     PreconditionFailed,
+    /// A patch would leave rules that are wrong.
+    InvalidRules(BadField),
     /// PUT names another `initial` for a known SKU.
     StockExists {
         /// The SKU.
@@ -213,6 +216,7 @@ impl Refusal {
             Self::SaleDeleting => "sale_deleting",
             Self::SaleNotEmpty { .. } => "sale_not_empty",
             Self::PreconditionFailed => "precondition_failed",
+            Self::InvalidRules(_) => "invalid_request",
             Self::StockExists { .. } => "stock_exists",
             Self::InitialRequired => "initial_required",
             Self::TooManySkus => "too_many_skus",

@@ -1,6 +1,7 @@
 //! A sale: a pool of stock sold under one set of rules.
 
 use super::id::{SaleId, Sku};
+use super::rules::SaleRules;
 use super::time::Timestamp;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -102,38 +103,6 @@ pub struct Sale {
     pub is_deleted: bool,
 }
 
-/// Rules of a sale, complete and checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SaleRules {
-    /// Takes from then on.
-    pub opens_at: Option<Timestamp>,
-    /// And until then.
-    pub closes_at: Option<Timestamp>,
-    /// Seconds a hold lasts by default.
-    pub hold_seconds: u64,
-    /// Longest hold in seconds.
-    pub hold_seconds_max: u64,
-    /// Units a buyer.
-    pub buyer_limit: Option<u64>,
-    /// Open holds a buyer.
-    pub buyer_holds_max: Option<u64>,
-    /// Retention of confirmed reservations.
-    pub confirmed_retention_seconds: u64,
-    /// Retention of the others.
-    pub ended_retention_seconds: u64,
-}
-
-/// Which state of the sale a PUT may meet (`If-Match`, `If-None-Match`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expect {
-    /// Any, or none.
-    Anything,
-    /// `If-None-Match: *`: the sale must not exist.
-    Absent,
-    /// `If-Match`: this ETag, `<generation>-<version>`.
-    Etag(String),
-}
-
 /// Body of PUT sale: all its rules, and SKUs to add.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -215,7 +184,7 @@ pub struct BadField {
 }
 
 impl BadField {
-    fn unless(legal: bool, field: impl Into<String>, message: &str) -> Result<(), Self> {
+    pub(super) fn unless(legal: bool, field: impl Into<String>, message: &str) -> Result<(), Self> {
         if legal { Ok(()) } else { Err(Self { field: field.into(), message: message.to_owned() }) }
     }
 }
@@ -244,41 +213,10 @@ impl PutSale {
     }
 }
 
-impl SaleRules {
-    fn check(&self) -> Result<(), BadField> {
-        let hold = 1..=HOLD_SECONDS_MAX;
-        let retention = ENDED_RETENTION_SECONDS_DEFAULT..=RETENTION_SECONDS_MAX;
-        let retention_message = "must be 86400 to 315360000 seconds";
-        let window = match (self.opens_at, self.closes_at) {
-            (Some(opens_at), Some(closes_at)) => opens_at < closes_at,
-            _ => true,
-        };
-        BadField::unless(hold.contains(&self.hold_seconds), "/hold_seconds", "must be 1 to 86400")?;
-        BadField::unless(
-            (self.hold_seconds..=HOLD_SECONDS_MAX).contains(&self.hold_seconds_max),
-            "/hold_seconds_max",
-            "must be at least hold_seconds and at most 86400",
-        )?;
-        BadField::unless(limit_is_legal(self.buyer_limit), "/buyer_limit", LIMIT_MESSAGE)?;
-        BadField::unless(limit_is_legal(self.buyer_holds_max), "/buyer_holds_max", LIMIT_MESSAGE)?;
-        BadField::unless(
-            retention.contains(&self.confirmed_retention_seconds),
-            "/confirmed_retention_seconds",
-            retention_message,
-        )?;
-        BadField::unless(
-            retention.contains(&self.ended_retention_seconds),
-            "/ended_retention_seconds",
-            retention_message,
-        )?;
-        BadField::unless(window, "/closes_at", "must be later than opens_at")
-    }
-}
-
-const LIMIT_MESSAGE: &str = "must be null or 1 to 1000000";
+pub(super) const LIMIT_MESSAGE: &str = "must be null or 1 to 1000000";
 const INITIAL_MESSAGE: &str = "must be an integer from 0 to 1000000000000";
 
-fn limit_is_legal(limit: Option<u64>) -> bool {
+pub(super) fn limit_is_legal(limit: Option<u64>) -> bool {
     limit.is_none_or(|units| (1..=BUYER_LIMIT_MAX).contains(&units))
 }
 

@@ -73,7 +73,7 @@ pub struct Adjustment {
     pub sku: Sku,
     /// Units added, or taken away where negative.
     pub delta: i64,
-    /// Why: `initial`, `damaged` (returned without restock), or the caller's reason.
+    /// Why: `initial`, `damaged` (returned without restock), `repair` (by an audit), or the caller's reason.
     pub reason: String,
     /// The caller's own name for it.
     pub reference: Option<Reference>,

@@ -1,7 +1,7 @@
 //! Bodies: read within a limit and a deadline, then parsed so that an error names its field.
 
 use super::problem::{Code, Problem};
-use crate::domain::{Adjust, Confirm, Extend, PutSale, PutSku, Reserve, Return};
+use crate::domain::{Adjust, Confirm, Extend, PatchSale, PutSale, PutSku, Reserve, Return};
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::{Bytes, BytesMut};
@@ -9,7 +9,7 @@ use actix_web::{FromRequest, HttpRequest};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 use std::future::poll_fn;
@@ -21,6 +21,7 @@ use std::time::Duration;
 pub const BODY_BYTES_MAX: usize = 64 * 1_024;
 /// Largest body of PUT sale: 1,000 SKUs with long names fit.
 pub const PUT_SALE_BYTES_MAX: usize = 1_024 * 1_024;
+const JSON: &str = "application/json";
 /// A body that takes longer is given up with 408.
 const BODY_SECONDS_MAX: Duration = Duration::from_secs(10);
 
@@ -31,6 +32,8 @@ pub struct Body<T>(pub T);
 pub trait Document: DeserializeOwned + 'static {
     /// Largest body in bytes.
     const BYTES_MAX: usize = BODY_BYTES_MAX;
+    /// Another media type that it may have beside `application/json`.
+    const MEDIA_TYPE: &str = JSON;
 
     /// What no body at all means; `None`: a body is needed.
     fn when_empty() -> Option<Self> {
@@ -42,6 +45,9 @@ impl Document for Reserve {}
 impl Document for Extend {}
 impl Document for Adjust {}
 impl Document for PutSku {}
+impl Document for PatchSale {
+    const MEDIA_TYPE: &str = "application/merge-patch+json";
+}
 impl Document for PutSale {
     const BYTES_MAX: usize = PUT_SALE_BYTES_MAX;
 }
@@ -73,7 +79,7 @@ impl<T: Document> FromRequest for Body<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let announced = announced(request.headers(), T::BYTES_MAX);
-        let is_json = is_json(request.headers());
+        let is_json = is_json(request.headers(), T::MEDIA_TYPE);
         let payload = payload.take();
         Box::pin(async move {
             announced?;
@@ -105,8 +111,8 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::with_detail(Code::PayloadTooLarge, format!("At most {bytes_max} bytes are read here."))
 }
 
-/// `application/json`, in UTF-8, not compressed. Browsers cannot send that to another site without asking first.
-fn is_json(headers: &HeaderMap) -> bool {
+/// `application/json`, or `other`, in UTF-8, not compressed. Browsers cannot send that to another site without asking first.
+fn is_json(headers: &HeaderMap, other: &str) -> bool {
     let Some(content_type) = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes()) else {
         return false;
     };
@@ -116,11 +122,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     {
         return false;
     }
-    if content_type == b"application/json" {
+    if content_type == JSON.as_bytes() {
         return true;
     }
     let mut parts = content_type.split(|&b| b == b';').map(|part| part.trim_ascii());
-    parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"application/json"))
+    let is_one =
+        |name: &[u8]| [JSON, other].iter().any(|media_type| name.eq_ignore_ascii_case(media_type.as_bytes()));
+    parts.next().is_some_and(is_one)
         && parts.all(|parameter| {
             let charset = parameter.len() > 8 && parameter[..8].eq_ignore_ascii_case(b"charset=");
             !charset || {
@@ -156,6 +164,11 @@ async fn read(mut payload: Payload, bytes_max: usize) -> Result<Bytes, Problem> 
 
 /// Parses a body. Only where that fails it is parsed again, slowly, to find the field.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Serde reads an array as a struct, in the order of its fields.
+    if bytes.trim_ascii_start().first() == Some(&b'[') && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    {
+        return Err(Problem::invalid("", "must be an object"));
+    }
     serde_json::from_slice(bytes).map_err(|error| match error.classify() {
         Category::Data => field_problem::<T>(bytes),
         // `1e400` is a number of JSON; it is only too large to be read as one.

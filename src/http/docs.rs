@@ -6,8 +6,8 @@ use super::{events, ops, reservations, sales, stock};
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::{
-    Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PutSale, PutSku, Reservation,
-    ReservationLine, Reserve, Return, Sale, Shortfall, Timestamp, Totals,
+    Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PatchSale, PutSale, PutSku,
+    Reservation, ReservationLine, Reserve, Return, Sale, Shortfall, Timestamp, Totals,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -105,13 +105,13 @@ pub struct ProblemDocument {
         reservations::reserve, reservations::reservations, reservations::reservation, reservations::confirm,
         reservations::release, reservations::extend, reservations::return_reservation, reservations::buyer,
         stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
-        sales::sales, sales::sale, sales::put_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
+        sales::sales, sales::sale, sales::put_sale, sales::patch_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
         sales::close_sale, events::events,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
-        Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, FieldError, Level, Line, ProblemDocument,
-        ProblemType, PutSale, PutSku, Reservation, ReservationLine, Reserve, Return, Sale, Shortfall, SkuSpec, Totals,
+        Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, FieldError, Level, Line, PatchSale,
+        ProblemDocument, ProblemType, PutSale, PutSku, Reservation, ReservationLine, Reserve, Return, Sale, Shortfall, SkuSpec, Totals,
     )),
     tags(
         (name = "Reservations", description = "Take units, and settle what was taken"),
@@ -184,6 +184,7 @@ fn own_problems(operation: &str) -> &'static [&'static [Code]] {
             TooManyUnits,
             IdempotencyKeyReused,
         ]],
+        "patch_sale" => &[&[UnknownSale, SaleDeleting, PreconditionFailed, IdempotencyKeyReused]],
         "put_sku" => &[&[UnknownSale, SaleDeleting, StockExists, InitialRequired, TooManySkus, TooManyUnits]],
         "adjust" => &[
             &[UnknownSale, UnknownSku, SaleDeleting, InsufficientAvailable, GrantedChanged, TooManyUnits],
@@ -209,6 +210,7 @@ impl Modify for Common {
             for (mutates, operation) in [
                 (false, &mut item.get),
                 (true, &mut item.put),
+                (true, &mut item.patch),
                 (true, &mut item.post),
                 (true, &mut item.delete),
             ] {

@@ -3,10 +3,9 @@
 use super::idempotency;
 use super::problem::{Code, Problem};
 use crate::domain::page::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX};
-use crate::domain::{Buyer, Caller, Expect, IdempotencyKey, PageRequest, ReservationId, SaleId, Sku};
+use crate::domain::{Buyer, Caller, IdempotencyKey, PageRequest, ReservationId, SaleId, Sku};
 use crate::store::{EventsAfter, ReservationFilter};
 use actix_web::dev::Payload;
-use actix_web::http::header::{self, HeaderName};
 use actix_web::{FromRequest, HttpRequest, web};
 use std::future::{Ready, ready};
 
@@ -190,40 +189,6 @@ impl QueryParameters for Feed {
     }
 }
 
-/// The state of the sale that a PUT wants to meet.
-pub struct Precondition(pub Expect);
-
-impl FromRequest for Precondition {
-    type Error = Problem;
-    type Future = Ready<Result<Self, Problem>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let value = |name: &HeaderName| match request.headers().get(name) {
-            Some(value) => value.to_str().map(|text| Some(text.trim())),
-            None => Ok(None),
-        };
-        ready(match (value(&header::IF_MATCH), value(&header::IF_NONE_MATCH)) {
-            (Ok(matching), Ok(none_matching)) => expected(matching, none_matching).map(Self),
-            _ => Err(Problem::invalid("If-Match", "must be printable ASCII")),
-        })
-    }
-}
-
-fn expected(matching: Option<&str>, none_matching: Option<&str>) -> Result<Expect, Problem> {
-    let one_etag = |text: &str| {
-        text.strip_prefix('"')?.strip_suffix('"').filter(|tag| !tag.contains('"')).map(str::to_owned)
-    };
-    match (matching, none_matching) {
-        (None, None) => Ok(Expect::Anything),
-        (None, Some("*")) => Ok(Expect::Absent),
-        (None, Some(_)) => Err(Problem::invalid("If-None-Match", "must be *")),
-        (Some(_), Some(_)) => Err(Problem::invalid("If-Match", "cannot stand beside If-None-Match")),
-        (Some(text), None) => one_etag(text)
-            .map(Expect::Etag)
-            .ok_or_else(|| Problem::invalid("If-Match", "must be one ETag of the sale, in quotes")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,22 +227,5 @@ mod tests {
         ));
         assert!(matches!(read("limit=7"), Ok(Feed { after: EventsAfter::Oldest, limit: 7 })));
         assert!(read::<Feed>("after=yesterday").is_err());
-    }
-
-    #[test]
-    fn a_precondition_is_one_etag_or_absence() {
-        assert_eq!(expected(None, None).ok(), Some(Expect::Anything));
-        assert_eq!(expected(None, Some("*")).ok(), Some(Expect::Absent));
-        assert_eq!(expected(Some("\"9f3c-4\""), None).ok(), Some(Expect::Etag("9f3c-4".into())));
-        for (matching, none_matching) in [
-            (Some("*"), None),
-            (Some("9f3c-4"), None),
-            (Some("W/\"9f3c-4\""), None),
-            (Some("\"a\", \"b\""), None),
-            (None, Some("\"9f3c-4\"")),
-            (Some("\"9f3c-4\""), Some("*")),
-        ] {
-            assert!(expected(matching, none_matching).is_err(), "{matching:?} {none_matching:?}");
-        }
     }
 }

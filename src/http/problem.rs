@@ -110,6 +110,9 @@ impl Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
+        if let Refusal::InvalidRules(bad) = refusal {
+            return bad.into();
+        }
         let mut problem = Self::new(Code::from(&refusal));
         let field = match refusal {
             Refusal::HoldTooLong { .. } => Some("/hold_seconds"),

@@ -1,12 +1,13 @@
 //! Sales: their rules, and the operator's switches.
 
-use super::answer::{self, Answer, done};
+use super::answer::{self, Answer, Done, done};
 use super::body::{Body, Nothing};
-use super::extract::{At, Precondition, Query, Who};
+use super::extract::{At, Query, Who};
 use super::idempotency::Key;
+use super::precondition::Precondition;
 use crate::domain::page::is_sale_cursor;
-use crate::domain::{Page, PageRequest, PutSale, Sale, SaleId, Switch};
-use crate::store::Store;
+use crate::domain::{Page, PageRequest, PatchSale, PutSale, Sale, SaleId, Switch};
+use crate::store::{PutAnswer, Store};
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
@@ -19,7 +20,7 @@ use actix_web::web::Data;
     put, path = "/v1/sales/{sale}", operation_id = "put_sale", tag = "Sales",
     params(
         ("sale" = SaleId, Path, description = "Name of the sale"),
-        ("If-Match" = Option<String>, Header, pattern = "^\"[!#-~]+\"$", description = "Only if the sale has this ETag"),
+        ("If-Match" = Option<String>, Header, pattern = "^(\\*|\"[!#-~]+\"(, *\"[!#-~]+\")*)$", description = "Only if the sale has one of these ETags; `*`: only if there is a sale"),
         ("If-None-Match" = Option<String>, Header, pattern = "^\\*$", description = "`*`: only if there is no such sale"),
     ),
     request_body = PutSale,
@@ -39,6 +40,37 @@ pub async fn put_sale(
     let rules = request.rules()?;
     let done = done(store.put_sale(&sale, &caller, key.as_ref(), &expect, rules, request.stock).await)?;
     let status = if done.value.created { StatusCode::CREATED } else { StatusCode::OK };
+    changed(status, &done)
+}
+
+/// Change some rules of a sale
+///
+/// A merge patch (RFC 7396): a rule that is left out stays as it is, null returns it to its default. Stock is no rule:
+/// put SKUs with PUT, change their supply with adjustments. Never touches whether the sale is paused or closed.
+#[utoipa::path(
+    patch, path = "/v1/sales/{sale}", operation_id = "patch_sale", tag = "Sales",
+    params(
+        ("sale" = SaleId, Path, description = "Name of the sale"),
+        ("If-Match" = Option<String>, Header, pattern = "^(\\*|\"[!#-~]+\"(, *\"[!#-~]+\")*)$", description = "Only if the sale has one of these ETags; `*`: only if there is a sale"),
+        ("If-None-Match" = Option<String>, Header, pattern = "^\\*$", description = "`*`: only if there is no such sale, which no patch can want"),
+    ),
+    request_body(content((PatchSale = "application/merge-patch+json"), (PatchSale = "application/json"))),
+    responses((status = 200, description = "The sale as it is now; unchanged rules keep their version", body = Sale, headers(("ETag" = String)))),
+)]
+pub async fn patch_sale(
+    store: Data<Store>,
+    At(sale): At<SaleId>,
+    Who(caller): Who,
+    Key(key): Key,
+    Precondition(expect): Precondition,
+    Body(patch): Body<PatchSale>,
+) -> Answer {
+    let done = done(store.patch_sale(&sale, &caller, key.as_ref(), &expect, patch).await)?;
+    changed(StatusCode::OK, &done)
+}
+
+/// Answer to a change of rules.
+fn changed(status: StatusCode, done: &Done<PutAnswer>) -> Answer {
     let mut answer = answer::json(status, &done.value.sale)?;
     answer::say_outcome(&mut answer, done.outcome);
     answer::sale(answer, &done.value.sale)

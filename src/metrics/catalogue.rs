@@ -75,6 +75,10 @@ catalogue! {
         "1 while Redis answers.";
     ORPHANS "stockade_orphans" Kind::Gauge,
         "Reservation ids whose record is missing or corrupt, over all sales.";
+    CONSERVATION_VIOLATIONS "stockade_conservation_violations" Kind::Gauge,
+        "SKUs, buyers and ids that the last background audit found wrong, over all sales.";
+    LAST_AUDIT "stockade_audit_last_success_timestamp_seconds" Kind::Gauge,
+        "When a background audit of all sales last came to its end; 0 before the first.";
 }
 
 /// Stands for any label value outside its closed set, so that a new word is counted and never makes a new series.

@@ -2,21 +2,26 @@
 //!
 //! A SKU is judged only if its revision stood still between the first and the last read; what moved is tried again,
 //! and in the end named as not checked. Records are found through `due` and `done`: one that is in neither can't be
-//! seen itself, but its units are missing from the sums of its SKUs.
+//! seen itself, but its units are missing from the sums of its SKUs. `repair` sets right what can be set right exactly.
 
 mod buyers;
+mod ledger;
 mod records;
+mod repair;
 mod report;
+mod turn;
 
+pub use repair::{Repair, Repaired};
 pub use report::{Counts, Drift, Finding, Report, Unchecked};
+pub use turn::LastAudit;
 
 use super::keys::SaleKeys;
-use super::reply::Fields;
-use super::stock::{hash_values, stream_entries};
+use super::stock::hash_values;
 use super::{Store, StoreError, reply};
 use crate::domain::{PageRequest, SaleId};
+use ledger::LedgerSum;
 use records::Place;
-use report::SaleFindings;
+use report::{SaleFindings, SkuDrift};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Entries of any page that is read.
@@ -42,7 +47,7 @@ type Levels = BTreeMap<String, Option<Level>>;
 struct Sums {
     held: u64,
     sold: u64,
-    granted: i64,
+    ledger: LedgerSum,
 }
 
 /// What a round has added up.
@@ -76,8 +81,16 @@ impl Store {
     }
 
     async fn audit_sale(&self, sale: &SaleId, report: &mut Report) -> Result<(), StoreError> {
+        if let Some((found, _)) = self.findings(sale).await? {
+            report.add(sale, found);
+        }
+        Ok(())
+    }
+
+    /// What is found in a sale, and its generation; none when there is no such sale.
+    async fn findings(&self, sale: &SaleId) -> Result<Option<(SaleFindings, String)>, StoreError> {
         let keys = SaleKeys::new(sale);
-        let Some(generation) = self.live_generation(&keys).await? else { return Ok(()) };
+        let Some(generation) = self.live_generation(&keys).await? else { return Ok(None) };
         let mut found = SaleFindings::default();
         match self.audit_books(&keys, &mut found).await {
             Err(StoreError::Corrupt(what)) => found.note(&what, "holds what no script wrote"),
@@ -85,10 +98,8 @@ impl Store {
             audited => audited?,
         }
         // Of a sale that was deleted meanwhile, nothing that was found means anything.
-        if self.live_generation(&keys).await?.as_ref() == Some(&generation) {
-            report.add(sale, found);
-        }
-        Ok(())
+        let is_there = self.live_generation(&keys).await?.as_ref() == Some(&generation);
+        Ok(is_there.then_some((found, generation)))
     }
 
     async fn live_generation(&self, keys: &SaleKeys) -> Result<Option<String>, StoreError> {
@@ -143,7 +154,7 @@ impl Store {
         for place in [Place::Due, Place::Done] {
             self.walk(keys, place, |seen| {
                 if let Some(what) = seen.misplaced() {
-                    found.note(&seen.id, what);
+                    found.misplaced(&seen.id, what);
                 }
                 if !seen.counts_in(place) {
                     return;
@@ -164,30 +175,6 @@ impl Store {
         }
         self.add_up_ledger(keys, &mut round, found).await?;
         Ok(round)
-    }
-
-    async fn add_up_ledger(
-        &self,
-        keys: &SaleKeys,
-        round: &mut Round,
-        found: &mut SaleFindings,
-    ) -> Result<(), StoreError> {
-        let mut from = "-".to_owned();
-        loop {
-            let mut cmd = redis::cmd("XRANGE");
-            cmd.arg(&keys.adjustments).arg(&from).arg("+").arg("COUNT").arg(PAGE_MAX);
-            let entries = stream_entries(self.query(&cmd).await?)?;
-            for (id, fields) in &entries {
-                match ledger_entry(fields) {
-                    Some((sku, delta)) => round.sums.entry(sku).or_default().granted += delta,
-                    None => found.note(id, "entry of the ledger is corrupt"),
-                }
-            }
-            match entries.last() {
-                Some((id, _)) if entries.len() == PAGE_MAX => from = format!("({id}"),
-                _ => return Ok(()),
-            }
-        }
     }
 
     async fn audit_levels(&self, keys: &SaleKeys) -> Result<Levels, StoreError> {
@@ -235,28 +222,20 @@ fn read_level(values: &[Option<String>]) -> Option<Level> {
     Some(Level { counts: read_counts(values)?, archived, revision })
 }
 
-/// SKU and delta of an entry: `operation, SKU, a, h, s, g, limit, delta, ...`, one a line.
-fn ledger_entry(fields: &[String]) -> Option<(String, i64)> {
-    let mut fields = Fields::of(fields.get(1)?);
-    let sku = fields.text().and_then(|_| fields.text()).ok()?.to_owned();
-    for _ in 0..5 {
-        fields.text().ok()?;
-    }
-    Some((sku, fields.text().ok()?.parse().ok()?))
-}
-
 fn judge(sku: &str, level: Option<&Level>, sums: Sums, found: &mut SaleFindings) {
-    let Some(Level { counts, archived, .. }) = level else {
+    let Some(Level { counts, archived, revision }) = level else {
         return found.note(sku, "its counters are not numbers");
     };
     let books = Counts {
         available: counts.available,
         held: sums.held,
         sold: sums.sold + archived,
-        granted: u64::try_from(sums.granted).unwrap_or_default(),
+        granted: u64::try_from(sums.ledger.granted).unwrap_or_default(),
     };
     if books != *counts || !counts.balance() {
-        found.drift(sku, *counts, books);
+        let (sku, counters, ledger) = (sku.to_owned(), *counts, sums.ledger);
+        let (archived, revision) = (*archived, *revision);
+        found.drift(SkuDrift { sku, counters, books, archived, revision, ledger });
     }
 }
 
@@ -267,7 +246,7 @@ fn judge_totals(levels: &Levels, totals: Option<Counts>, found: &mut SaleFinding
     }
     // A sale without SKUs has no totals yet.
     match totals {
-        Some(totals) if totals != sum => found.drift(report::TOTALS, totals, sum),
+        Some(totals) if totals != sum => found.totals = Some((totals, sum)),
         None if !levels.is_empty() => found.note(report::TOTALS, "its counters are not numbers"),
         _ => {}
     }

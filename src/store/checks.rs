@@ -141,6 +141,9 @@ impl Store {
         if !audit.is_clean() {
             return Err(CheckError::SelfTest(format!("the books do not balance:\n{audit}")));
         }
+        if self.repair(&sale).await?.is_none_or(|repair| !repair.lines.is_empty()) {
+            return Err(CheckError::SelfTest("there was something to repair".into()));
+        }
         expect("switch", self.switch_sale(&sale, Switch::Close).await?, Outcome::Changed)?;
         let closed = expect("read", self.sale(&sale).await?, Outcome::Unchanged)?;
         expect("delete", self.delete_sale(&sale).await?, Outcome::Deleted)?;

@@ -7,6 +7,12 @@ use std::fmt::Display;
 /// `st:sales`: zset of `<sale>:<generation>`, all of score 0.
 pub const SALES: &str = "st:sales";
 
+/// `st:audit`: hash, what the last background audit has found: `violations`, `finished_at_ms`.
+pub const AUDIT: &str = "st:audit";
+
+/// `st:audit:turn`: string that expires, whose turn it is to audit.
+pub const AUDIT_TURN: &str = "st:audit:turn";
+
 /// Buckets of buyers in a sale.
 pub const BUYER_BUCKETS: usize = 16;
 
@@ -43,6 +49,10 @@ impl SaleKeys {
     /// Holds by deadline.
     pub fn due(&self) -> &str {
         &self.fixed[2]
+    }
+    /// Parts of orders under confirmation.
+    pub fn pinned(&self) -> &str {
+        &self.fixed[3]
     }
     /// Ended ones by the time until which they are kept.
     pub fn done(&self) -> &str {

@@ -37,8 +37,10 @@ pub struct Manager {
 
 /// A connection that remembers whether it can still be trusted.
 pub struct Connection {
-    inner: MultiplexedConnection,
+    pub(super) inner: MultiplexedConnection,
     broken: bool,
+    /// It watches a key, or is between MULTI and EXEC: its next user would inherit that.
+    pub(super) is_half_open: bool,
     /// Set by the driver when the other end has gone, also while the connection lies idle.
     gone: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
@@ -116,7 +118,7 @@ impl bb8::ManageConnection for Manager {
         });
         let inner = self.client.get_multiplexed_async_connection_with_config(&config).await?;
         self.metrics.pool_connections("idle", 1);
-        Ok(Connection { inner, broken: false, gone, metrics: Arc::clone(&self.metrics) })
+        Ok(Connection { inner, broken: false, is_half_open: false, gone, metrics: Arc::clone(&self.metrics) })
     }
 
     /// Without a round trip. A restart of Redis leaves a pool full of dead connections: each would cost its next
@@ -129,7 +131,7 @@ impl bb8::ManageConnection for Manager {
     }
 
     fn has_broken(&self, connection: &mut Connection) -> bool {
-        connection.broken || connection.gone.load(Ordering::Relaxed)
+        connection.broken || connection.is_half_open || connection.gone.load(Ordering::Relaxed)
     }
 }
 
@@ -165,7 +167,7 @@ pub async fn get(pool: &Pool) -> Result<Lease<'_>, StoreError> {
 }
 
 impl Connection {
-    fn note(&mut self, error: &RedisError) {
+    pub(super) fn note(&mut self, error: &RedisError) {
         let restarting = matches!(error.code(), Some("READONLY" | "LOADING" | "NOAUTH"));
         self.broken |=
             error.is_unrecoverable_error() || error.is_timeout() || error.is_io_error() || restarting;

@@ -2,11 +2,12 @@
 
 use super::checks::SELF_TEST;
 use super::keys::{self, SaleKeys};
-use super::{Decided, Store, StoreError, ids, reply};
-use crate::domain::sale::{SkuSpec, Skus};
+use super::rules::put_operation;
+use super::{Decided, Store, StoreError, reply};
 use crate::domain::*;
+use redis::Cmd;
 
-/// Answer of PUT sale.
+/// Answer of PUT and PATCH sale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PutAnswer {
     /// The sale as it is now.
@@ -15,12 +16,12 @@ pub struct PutAnswer {
     pub created: bool,
 }
 
-fn text_of<T: ToString>(value: Option<T>) -> String {
+pub(super) fn text_of<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 /// The rules as `put.lua` takes them.
-fn rules_args(rules: &SaleRules) -> [String; 8] {
+pub(super) fn rules_args(rules: &SaleRules) -> [String; 8] {
     [
         text_of(rules.opens_at.map(Timestamp::as_ms)),
         text_of(rules.closes_at.map(Timestamp::as_ms)),
@@ -34,38 +35,29 @@ fn rules_args(rules: &SaleRules) -> [String; 8] {
 }
 
 /// What PUT says of SKUs: name, initial, limit.
-type SkuArgs = Vec<(Sku, Option<u64>, Option<u64>)>;
+pub(super) type SkuArgs = Vec<(Sku, Option<u64>, Option<u64>)>;
+
+/// What a call of `put.lua` says.
+pub(super) struct Put<'a> {
+    /// `<id>:<fingerprint>`.
+    pub operation: &'a str,
+    /// '' anything, `absent`, or an ETag.
+    pub expect: &'a str,
+    /// Generation and secret of the sale, if there is none yet.
+    pub fresh: Option<(&'a str, &'a str)>,
+    /// All rules; none: only SKUs.
+    pub rules: Option<&'a SaleRules>,
+    pub skus: &'a SkuArgs,
+}
 
 impl Store {
-    /// Makes a sale or replaces its rules, and adds SKUs.
-    pub async fn put_sale(
-        &self,
-        sale: &SaleId,
-        caller: &Caller,
-        key: Option<&IdempotencyKey>,
-        expect: &Expect,
-        rules: SaleRules,
-        stock: Skus,
-    ) -> Decided<PutAnswer> {
-        let skus = stock
-            .0
-            .into_iter()
-            .map(|(sku, SkuSpec { initial, buyer_limit })| (sku, Some(initial), buyer_limit));
-        let (operation, skus) = ((caller, key), skus.collect());
-        let decided = self.put(sale, operation, expect, Some(&rules), &skus).await?;
-        if matches!(decided, Decision::Refused(Refusal::UnknownSale)) {
-            // The incarnation that this store remembers is gone: make another one.
-            self.sales.remove(sale);
-            return self.put(sale, operation, expect, Some(&rules), &skus).await;
-        }
-        Ok(decided)
-    }
-
     /// Adds a SKU to a sale, or sets its buyer limit.
     pub async fn put_sku(&self, sale: &SaleId, sku: &Sku, request: PutSku) -> Decided<Level> {
         let skus = vec![(sku.clone(), request.initial, request.buyer_limit)];
-        let put = self.put(sale, (&Caller::default(), None), &Expect::Anything, None, &skus).await?;
-        let outcome = match put {
+        let operation = put_operation(sale, &skus);
+        let put = Put { operation: &operation, expect: "", fresh: None, rules: None, skus: &skus };
+        let cmd = self.put_call(sale, &put);
+        let outcome = match read_put(sale, &self.call(&self.scripts().put, &cmd).await?)? {
             Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
             Decision::Done(outcome, _) => outcome,
         };
@@ -75,49 +67,22 @@ impl Store {
         })
     }
 
-    async fn put(
-        &self,
-        sale: &SaleId,
-        (caller, key): (&Caller, Option<&IdempotencyKey>),
-        expect: &Expect,
-        rules: Option<&SaleRules>,
-        skus: &SkuArgs,
-    ) -> Decided<PutAnswer> {
-        let (generation, id_key) = match self.handle(sale).await? {
-            // Never used again: an incarnation has one secret, and ids made with another would not be refused.
-            Some(_) => (String::new(), String::new()),
-            None => (ids::random_hex::<8>(), ids::random_hex::<16>()),
-        };
-        if !generation.is_empty() {
-            // Registered first, created second: the sweeper must find every sale.
-            self.register(sale, &generation).await?;
-        }
+    /// A call of `put.lua`.
+    pub(super) fn put_call(&self, sale: &SaleId, put: &Put<'_>) -> Cmd {
         let keys = SaleKeys::new(sale);
-        let script = &self.scripts().put;
-        let mut cmd = script.call(5);
+        let mut cmd = self.scripts().put.call(5);
         cmd.arg(keys.rules()).arg(keys.stock()).arg(&keys.skus).arg(keys.events()).arg(&keys.adjustments);
-        let rules_args = rules.map(rules_args).unwrap_or_default();
-        let expect = match expect {
-            Expect::Anything => "",
-            Expect::Absent => "absent",
-            Expect::Etag(etag) => etag,
-        };
-        cmd.arg(self.offset_ms()).arg(&generation).arg(id_key).arg(expect);
-        cmd.arg(put_operation(sale, caller, key, &rules_args, skus));
-        cmd.arg(if rules.is_some() { "rules" } else { "skus" }).arg(&rules_args[..]);
-        for (sku, initial, limit) in skus {
+        let (generation, id_key) = put.fresh.unwrap_or_default();
+        cmd.arg(self.offset_ms()).arg(generation).arg(id_key).arg(put.expect).arg(put.operation);
+        cmd.arg(if put.rules.is_some() { "rules" } else { "skus" });
+        cmd.arg(&put.rules.map(rules_args).unwrap_or_default()[..]);
+        for (sku, initial, limit) in put.skus {
             cmd.arg(sku.as_str()).arg(text_of(*initial)).arg(text_of(*limit));
         }
-        let texts = self.call(script, &cmd).await?;
-        let decided = read_put(sale, &texts)?;
-        if let Decision::Done(_, answer) = &decided {
-            // A list that ran between the two may have removed the entry of a sale that was not there yet.
-            self.register(sale, &answer.sale.generation).await?;
-        }
-        Ok(decided)
+        cmd
     }
 
-    async fn register(&self, sale: &SaleId, generation: &str) -> Result<(), StoreError> {
+    pub(super) async fn register(&self, sale: &SaleId, generation: &str) -> Result<(), StoreError> {
         let mut cmd = redis::cmd("ZADD");
         cmd.arg(keys::SALES).arg(0).arg(keys::sales_entry(sale, generation));
         self.query(&cmd).await.map(drop)
@@ -230,28 +195,12 @@ impl Store {
     }
 }
 
-/// `<operation id>:<fingerprint>`. The id says whose repeat it is, the fingerprint whether it is the same body.
-fn put_operation(
-    sale: &SaleId,
-    caller: &Caller,
-    key: Option<&IdempotencyKey>,
-    rules: &[String; 8],
-    skus: &SkuArgs,
-) -> String {
-    // The sale need not exist yet, so there is no secret: an operation id of PUT opens nothing.
-    let maker = ids::IdMaker::new(sale.as_str().as_bytes());
-    let mut parts: Vec<String> = rules.to_vec();
-    parts.extend(skus.iter().map(|(sku, initial, limit)| format!("{sku} {initial:?} {limit:?}")));
-    let fingerprint = ids::fingerprint(parts.iter().map(String::as_bytes));
-    format!("{}:{fingerprint}", ids::short(maker.operation("put", caller, key).0))
-}
-
 fn read_sale_text(sale: &SaleId, texts: &[String]) -> Result<Sale, StoreError> {
     let [_, now, text] = texts else { return Err(StoreError::Reply("not a sale".into())) };
     reply::sale(sale, reply::time(now)?, &mut reply::Fields::of(text))
 }
 
-fn read_put(sale: &SaleId, texts: &[String]) -> Decided<PutAnswer> {
+pub(super) fn read_put(sale: &SaleId, texts: &[String]) -> Decided<PutAnswer> {
     let (outcome, created) = match texts.first().map(String::as_str).unwrap_or_default() {
         "created" => (Outcome::Created, true),
         "changed" => (Outcome::Changed, false),

@@ -44,6 +44,8 @@ scripts! {
     adjust = "sale/adjust",
     delete = "sale/delete",
     purge = "sale/purge",
+    repair = "sale/repair",
+    repair_buyers = "sale/repair_buyers",
     read_sale = "sale/read",
     read_levels = "sale/read_levels",
     reserve = "reservation/reserve",

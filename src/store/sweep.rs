@@ -36,8 +36,8 @@ pub enum Purge {
     Done,
 }
 
-/// Most ids that one step of a purge removes.
-const PURGE_IDS_MAX: usize = 500;
+/// Most records that one step of a purge removes: a request of another sale waits for one step at most.
+pub const PURGE_IDS_MAX: usize = 100;
 
 impl Store {
     /// Asks what is due in a sale; at most `limit` ids of each kind.
@@ -69,8 +69,11 @@ impl Store {
         let keys = SaleKeys::new(sale);
         let mut ids = Vec::new();
         for key in [keys.done(), keys.orphans()] {
+            if ids.len() == PURGE_IDS_MAX {
+                break;
+            }
             let mut cmd = redis::cmd("ZRANGE");
-            cmd.arg(key).arg(0).arg(PURGE_IDS_MAX / 2 - 1);
+            cmd.arg(key).arg(0).arg(PURGE_IDS_MAX - ids.len() - 1);
             ids.extend(reply::texts(self.query(&cmd).await?)?);
         }
         let script = &self.scripts().purge;

@@ -15,6 +15,8 @@ use tracing::{debug, warn};
 const STEP_IDS_MAX: usize = 100;
 /// Steps of one sale in a round, so that a large one cannot keep the others waiting.
 const STEPS_MAX: usize = 50;
+/// Steps that remove a deleted sale in a round. Nobody waits for it, so it gets little of each round.
+pub const PURGE_STEPS_MAX: usize = 10;
 /// Sales asked at the same time.
 const SALES_AT_ONCE: usize = 8;
 /// Sales of one page of the registry.
@@ -125,11 +127,7 @@ async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, 
             return Ok(round);
         }
         if due.is_deleted {
-            if store.purge(sale, generation).await? == Purge::Done {
-                round.purged += 1;
-                return Ok(round);
-            }
-            continue;
+            return purge(store, sale, generation).await;
         }
         if due.overdue.is_empty() && due.ended.is_empty() {
             round.holds_open = due.holds_open;
@@ -149,4 +147,15 @@ async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, 
     }
     round.next_in_ms = Some(0); // there is more to do
     Ok(round)
+}
+
+/// Removes a part of what a deleted sale left. Each step begins with what is there, so it does not matter where the
+/// one before has ended, or been ended.
+async fn purge(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, StoreError> {
+    for _ in 0..PURGE_STEPS_MAX {
+        if store.purge(sale, generation).await? == Purge::Done {
+            return Ok(Round { purged: 1, ..Round::default() });
+        }
+    }
+    Ok(Round { next_in_ms: Some(0), ..Round::default() })
 }

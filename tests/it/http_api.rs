@@ -11,6 +11,7 @@ mod limits;
 mod lists;
 mod operations;
 mod outage;
+mod patch;
 mod refusals;
 mod sales;
 mod settling;

@@ -4,6 +4,7 @@
 
 mod audit;
 mod demos;
+mod auditor;
 mod embedded;
 mod faults;
 mod http_api;
@@ -11,8 +12,11 @@ mod lost_reply;
 mod lua_contract;
 mod model;
 mod proxy;
+mod purge;
 mod races;
 mod redis_server;
+mod repair;
+mod rules;
 mod sandbox;
 mod self_test;
 mod service;

@@ -345,9 +345,11 @@ impl Real {
                 let expect = match expected {
                     Expected::Anything => Expect::Anything,
                     Expected::Absent => Expect::Absent,
-                    Expected::Present => Expect::Etag(format!("{}-{}", present.generation, present.version)),
+                    Expected::Present => {
+                        Expect::Etags(vec![format!("{}-{}", present.generation, present.version)])
+                    }
                     Expected::Another => {
-                        Expect::Etag(format!("{}-{}", present.generation, present.version + 1))
+                        Expect::Etags(vec![format!("{}-{}", present.generation, present.version + 1)])
                     }
                 };
                 let (rules, key) = (self.put(rules), key(&format!("put {op}")));

@@ -31,6 +31,8 @@ struct Wire {
     server: PathBuf,
     /// The answer to the next request that holds these bytes is lost, and its connection with it.
     lose: Mutex<Option<Vec<u8>>>,
+    /// The next request that holds these bytes goes no further than to them, and its connection ends.
+    cut: Mutex<Option<Vec<u8>>>,
     lost: AtomicUsize,
     travel: Mutex<Travel>,
 }
@@ -41,7 +43,7 @@ impl Proxy {
         let dir = tempfile::Builder::new().prefix("stockade-proxy-").tempdir().expect("a temporary folder");
         let listener = UnixListener::bind(dir.path().join("proxy.sock")).expect("a socket");
         let (lose, lost, travel) = (Mutex::default(), AtomicUsize::default(), Mutex::default());
-        let wire = Arc::new(Wire { server: path, lose, lost, travel });
+        let wire = Arc::new(Wire { server: path, lose, cut: Mutex::default(), lost, travel });
         let serving = Arc::clone(&wire);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -60,6 +62,11 @@ impl Proxy {
     /// Forwards the next request that holds `marker`, and cuts before its answer.
     pub fn lose_answer_to(&self, marker: &str) {
         *self.wire.lose.lock().unwrap() = Some(marker.as_bytes().to_vec());
+    }
+
+    /// Forwards the next request that holds `marker` up to there, and cuts.
+    pub fn cut_before(&self, marker: &str) {
+        *self.wire.cut.lock().unwrap() = Some(marker.as_bytes().to_vec());
     }
 
     /// How many answers were lost.
@@ -103,12 +110,29 @@ impl Wire {
                     *lose = None;
                     doom.send_replace(true);
                 }
+                if lose.is_none() {
+                    recent.clear(); // a later marker is not to be found in an earlier request
+                }
+            }
+            if let Some(at) = self.cut_at(&bytes[..count]) {
+                let _ = self.forward(&bytes[..at], &mut to).await;
+                self.lost.fetch_add(1, Ordering::SeqCst);
+                return;
             }
             recent.drain(..recent.len().saturating_sub(100));
             if self.forward(&bytes[..count], &mut to).await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Where these bytes are to be cut, if they are: markers come in one piece here.
+    fn cut_at(&self, bytes: &[u8]) -> Option<usize> {
+        let mut cut = self.cut.lock().unwrap();
+        let marker = cut.as_ref()?;
+        let at = bytes.windows(marker.len()).position(|window| window == marker)?;
+        *cut = None;
+        Some(at)
     }
 
     async fn answers(
@@ -131,7 +155,7 @@ impl Wire {
 
     async fn forward(&self, bytes: &[u8], to: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
         let Travel { chunk, delay } = *self.travel.lock().unwrap();
-        for part in bytes.chunks(if chunk == 0 { bytes.len() } else { chunk }) {
+        for part in bytes.chunks(if chunk == 0 { bytes.len().max(1) } else { chunk }) {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }

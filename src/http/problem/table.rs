@@ -212,6 +212,7 @@ impl From<&Refusal> for Code {
             Refusal::SaleDeleting => Self::SaleDeleting,
             Refusal::SaleNotEmpty { .. } => Self::SaleNotEmpty,
             Refusal::PreconditionFailed => Self::PreconditionFailed,
+            Refusal::InvalidRules(_) => Self::InvalidRequest,
             Refusal::StockExists { .. } => Self::StockExists,
             Refusal::InitialRequired => Self::InitialRequired,
             Refusal::TooManySkus => Self::TooManySkus,

@@ -4,9 +4,10 @@
 use super::records::{Place, Record};
 use super::report::SaleFindings;
 use super::{Levels, PAGE_MAX};
+use crate::store::ids::bucket as bucket_of;
 use crate::store::keys::{BUYER_BUCKETS, SaleKeys};
 use crate::store::{Store, StoreError};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Buyers that are added up in one walk; a single bucket may have more, up to the next bound.
 const BUYERS_A_WALK: u64 = 200_000;
@@ -14,6 +15,17 @@ const BUYERS_A_WALK: u64 = 200_000;
 const BUYERS_MAX: usize = 500_000;
 /// How often a sale that moved meanwhile is tried again.
 const TRIES_MAX: usize = 3;
+
+/// A buyer whose entry is not what the records say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WrongBuyer {
+    pub bucket: u8,
+    pub name: String,
+    /// The entry; empty where there is none.
+    pub seen: String,
+    /// What it must be; empty: none. Not known where records were archived that may have counted for him.
+    pub right: Option<String>,
+}
 
 /// What is counted for a buyer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,6 +46,15 @@ impl Counted {
             Some((sku.to_owned(), units.parse().ok()?))
         });
         Some(Self { holds, units, skus: skus.collect::<Option<_>>()? })
+    }
+
+    /// As the scripts write it.
+    fn text(&self) -> String {
+        if *self == Self::default() {
+            return String::new();
+        }
+        let skus: Vec<String> = self.skus.iter().map(|(sku, units)| format!("{sku}={units}")).collect();
+        format!("{}|{}|{}", self.holds, self.units, skus.join(","))
     }
 
     /// Adds what `record` counts: H the hold, U its units, and the numbers of the lines whose SKU has a limit.
@@ -98,8 +119,9 @@ impl Store {
                 wrong = wrong.zip(walk).map(|(wrong, walk)| [wrong, walk].concat());
             }
             if before == self.audit_levels(keys).await? {
+                found.revisions = before.values().flatten().map(|level| level.revision).sum();
                 match wrong {
-                    Some(buyers) => buyers.iter().for_each(|buyer| found.buyer(buyer)),
+                    Some(buyers) => buyers.into_iter().for_each(|buyer| found.buyer(buyer)),
                     None => found.not_checked("buyers: too many"),
                 }
                 return Ok(());
@@ -136,7 +158,7 @@ impl Store {
         keys: &SaleKeys,
         buckets: &[u8],
         archived: &Archived<'_>,
-    ) -> Result<Option<Vec<String>>, StoreError> {
+    ) -> Result<Option<Vec<WrongBuyer>>, StoreError> {
         let mut records: HashMap<String, Counted> = HashMap::new();
         for place in [Place::Due, Place::Done] {
             self.walk(keys, place, |seen| {
@@ -154,7 +176,9 @@ impl Store {
         if records.len() > BUYERS_MAX {
             return Ok(None);
         }
-        let mut wrong = BTreeSet::new();
+        let mut wrong = BTreeMap::new();
+        let is_known = !archived.any();
+        let right = |of_records: &Counted| is_known.then(|| of_records.text());
         let mut with_entry = HashSet::new();
         for &bucket in buckets {
             let mut cursor = 0u64;
@@ -165,9 +189,11 @@ impl Store {
                 for (buyer, text) in page {
                     // HSCAN may show one twice.
                     let nothing = Counted::default();
-                    let of_records = records.get(&buyer).unwrap_or(&nothing);
+                    let is_its_bucket = bucket == bucket_of(&buyer);
+                    let of_records = records.get(&buyer).filter(|_| is_its_bucket).unwrap_or(&nothing);
                     if Counted::read(&text).is_none_or(|entry| archived.unexplained(&entry, of_records)) {
-                        wrong.insert(buyer.clone());
+                        let (name, right) = (buyer.clone(), right(of_records));
+                        wrong.insert(buyer.clone(), WrongBuyer { bucket, name, seen: text, right });
                     }
                     with_entry.insert(buyer);
                 }
@@ -177,11 +203,13 @@ impl Store {
                 }
             }
         }
-        let without_entry = |(buyer, counted): &(String, Counted)| {
-            *counted != Counted::default() && !with_entry.contains(buyer)
-        };
-        wrong.extend(records.into_iter().filter(without_entry).map(|(buyer, _)| buyer));
-        Ok(Some(wrong.into_iter().collect()))
+        for (name, counted) in records {
+            if counted != Counted::default() && !with_entry.contains(&name) {
+                let (bucket, right) = (bucket_of(&name), right(&counted));
+                wrong.insert(name.clone(), WrongBuyer { bucket, name, seen: String::new(), right });
+            }
+        }
+        Ok(Some(wrong.into_values().collect()))
     }
 }
 

@@ -143,6 +143,7 @@ impl Store {
         };
         let (mut score, mut id) = (String::new(), String::new());
         loop {
+            let begun = std::time::Instant::now();
             let list = &self.scripts().list;
             let mut cmd = list.call(1);
             cmd.arg(key).arg(&score).arg(&id).arg(PAGE_MAX);
@@ -164,6 +165,9 @@ impl Store {
             }
             for (id, view) in ids.into_iter().zip(views) {
                 show(&Seen::read(id.clone(), view));
+            }
+            if self.audit_rests > 0 {
+                tokio::time::sleep(begun.elapsed() * self.audit_rests).await;
             }
             match &listed[..] {
                 [.., last, last_score] if listed.len() == 2 * PAGE_MAX => {

@@ -1,11 +1,13 @@
 //! What an audit found, and how it is printed. Bounded: what does not fit is counted.
 
+use super::buyers::WrongBuyer;
+use super::ledger::LedgerSum;
 use crate::domain::SaleId;
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// Lines of each kind that a report holds.
-const LINES_MAX: usize = 1_000;
+pub(super) const LINES_MAX: usize = 1_000;
 /// Stands for the sale as a whole, where a SKU is named; no SKU is called so.
 pub(super) const TOTALS: &str = "(totals)";
 
@@ -99,6 +101,11 @@ impl Report {
         self.drifts.is_empty() && self.findings.is_empty() && self.wrong_left_out == 0
     }
 
+    /// How many things are wrong.
+    pub fn wrong(&self) -> u64 {
+        (self.drifts.len() + self.findings.len()) as u64 + self.wrong_left_out
+    }
+
     /// Everything was checked.
     pub fn is_complete(&self) -> bool {
         self.unchecked.is_empty() && self.unchecked_left_out == 0
@@ -111,7 +118,9 @@ impl Report {
         self.ended += found.ended;
         self.orphans += found.orphans;
         self.wrong_left_out += found.left_out;
-        for (sku, counters, books) in found.drifts {
+        let totals = found.totals.map(|(counters, books)| (TOTALS.to_owned(), counters, books));
+        let skus = found.drifts.into_iter().map(|drift| (drift.sku, drift.counters, drift.books));
+        for (sku, counters, books) in skus.chain(totals) {
             let drift = Drift { sale: sale.clone(), sku, counters, books };
             push(&mut self.drifts, drift, &mut self.wrong_left_out);
         }
@@ -133,14 +142,33 @@ fn push<T>(list: &mut Vec<T>, item: T, left_out: &mut u64) {
     }
 }
 
+/// A SKU in drift, and what its repair must know.
+pub(super) struct SkuDrift {
+    pub sku: String,
+    pub counters: Counts,
+    pub books: Counts,
+    pub archived: u64,
+    pub revision: u64,
+    pub ledger: LedgerSum,
+}
+
 /// What was found in one sale.
 #[derive(Default)]
 pub(super) struct SaleFindings {
     pub orphans: u64,
+    /// Of the whole sale, against the sums of its SKUs.
+    pub totals: Option<(Counts, Counts)>,
+    pub drifts: Vec<SkuDrift>,
+    /// Ids in the wrong place, or without a good record.
+    pub misplaced: BTreeSet<String>,
+    pub wrong_buyers: Vec<WrongBuyer>,
+    /// The sum of all revisions while the buyers were read.
+    pub revisions: u64,
+    /// No sum of it can be trusted.
+    pub ledger_is_corrupt: bool,
     skus: u64,
     holds: u64,
     ended: u64,
-    drifts: Vec<(String, Counts, Counts)>,
     notes: BTreeSet<(String, String)>,
     unchecked: Vec<String>,
     left_out: u64,
@@ -152,8 +180,15 @@ impl SaleFindings {
         (self.skus, self.holds, self.ended) = (skus as u64, holds, ended);
     }
 
-    pub(super) fn drift(&mut self, sku: &str, counters: Counts, books: Counts) {
-        push(&mut self.drifts, (sku.to_owned(), counters, books), &mut self.left_out);
+    pub(super) fn drift(&mut self, drift: SkuDrift) {
+        push(&mut self.drifts, drift, &mut self.left_out);
+    }
+
+    pub(super) fn misplaced(&mut self, id: &str, what: &str) {
+        if self.misplaced.len() < LINES_MAX {
+            self.misplaced.insert(id.to_owned());
+        }
+        self.note(id, what);
     }
 
     pub(super) fn note(&mut self, subject: &str, what: &str) {
@@ -164,8 +199,11 @@ impl SaleFindings {
         }
     }
 
-    pub(super) fn buyer(&mut self, buyer: &str) {
-        self.note(buyer, "buyer's counts are not what the records say");
+    pub(super) fn buyer(&mut self, buyer: WrongBuyer) {
+        self.note(&buyer.name, "buyer's counts are not what the records say");
+        if self.wrong_buyers.len() < LINES_MAX {
+            self.wrong_buyers.push(buyer);
+        }
     }
 
     pub(super) fn not_checked(&mut self, what: &str) {
@@ -235,7 +273,9 @@ mod tests {
         let mut found = SaleFindings::default();
         found.seen(2, 3, 4);
         let counters = Counts { available: 5, held: 2, sold: 3, granted: 10 };
-        found.drift("red", counters, Counts { held: 1, ..counters });
+        let books = Counts { held: 1, ..counters };
+        let ledger = LedgerSum::default();
+        found.drift(SkuDrift { sku: "red".into(), counters, books, archived: 0, revision: 0, ledger });
         found.note("AAAAAAAAAAAAAAAAAAAAAA", "no record");
         let mut report = Report::default();
         report.add(&"drop".parse().unwrap(), found);

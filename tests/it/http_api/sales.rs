@@ -55,14 +55,17 @@ async fn a_put_may_name_the_state_that_it_wants_to_meet() {
     put("If-Match", etag.clone(), 70).await.expect(412, "precondition_failed");
     assert_eq!(sale.get("").await.header("etag"), changed.header("etag"));
     assert_eq!(sale.get("").await.body["hold_seconds"], 60);
-    for (name, value) in
-        [("If-Match", "*"), ("If-Match", "W/\"1-1\""), ("If-None-Match", "\"1-1\""), ("If-Match", "")]
-    {
+    let listed = format!("\"0-1\", {}", changed.header("etag"));
+    put("If-Match", listed, 80).await.expect(200, "");
+    put("If-Match", "*".into(), 90).await.expect(200, "");
+    for (name, value) in [("If-Match", "W/\"1-1\""), ("If-None-Match", "\"1-1\""), ("If-Match", "")] {
         put(name, value.to_owned(), 70).await.names(name);
     }
 
     let nowhere = format!("{path}x");
     let on_nothing = api.call("PUT", &nowhere).header("If-Match", &etag).json(&json!({})).send().await;
+    on_nothing.expect(412, "precondition_failed");
+    let on_nothing = api.call("PUT", &nowhere).header("If-Match", "*").json(&json!({})).send().await;
     on_nothing.expect(412, "precondition_failed");
     api.get(&nowhere).await.expect(404, "unknown_sale");
     let new = api.call("PUT", &nowhere).header("If-None-Match", "*").json(&json!({})).send().await;
@@ -138,6 +141,8 @@ async fn rules_are_checked_field_by_field() {
         (json!({"stock": {"a": {"initial": 1, "buyer_limit": 0}}}), "/stock/a/buyer_limit"),
         (json!({"stock": {"a": {"initial": 1, "price": 1}}}), "/stock/a/price"),
         (json!({"name": "x"}), "/name"),
+        (json!([]), ""),
+        (json!([null, null, 600]), ""),
     ] {
         api.put(&path, &body).await.names(field);
     }

@@ -251,6 +251,28 @@ impl Rig {
         (self.with_fixed(more.into_iter().chain(records)), vec![self.generation.clone()])
     }
 
+    /// SKU, revision, counters as they were read, held, sold and granted of the books, whether the ledger adds up.
+    pub fn repair_call(&self, skus: &[[&str; 7]]) -> (Vec<String>, Vec<String>) {
+        let k = &self.keys;
+        let keys = [k.rules(), k.stock(), &k.skus, k.due(), k.pinned(), k.events(), &k.adjustments];
+        let mut args = self.with_head([]);
+        for [sku, rest @ ..] in skus {
+            args.extend([(*sku).to_owned(), id(&format!("op{sku}"))]);
+            args.extend(owned(rest));
+        }
+        (owned(&keys), args)
+    }
+
+    /// Bucket, buyer, entry as it was read, entry as it must be.
+    pub fn repair_buyers_call(&self, revisions: &str, buyers: &[[&str; 4]]) -> (Vec<String>, Vec<String>) {
+        let k = &self.keys;
+        let mut keys = owned(&[k.rules(), k.stock(), &k.skus]);
+        keys.extend((0..16).map(|bucket| k.buyers(bucket).to_owned()));
+        let mut args = vec![self.generation.clone(), revisions.to_owned()];
+        args.extend(buyers.iter().flat_map(|buyer| owned(buyer)));
+        (keys, args)
+    }
+
     pub async fn read_sale(&mut self) -> Step {
         let (keys, args) = self.read_sale_call();
         self.step("sale/read", &keys, &args).await

@@ -1,6 +1,6 @@
 //! Every word of every header is answered by some script here, with all that it changes; and the store knows it.
 
-use super::{batches, words_sale, words_settle, words_sweep, words_take, wrong_types};
+use super::{batches, words_repair, words_sale, words_settle, words_sweep, words_take, wrong_types};
 use std::collections::BTreeSet;
 use stockade::domain::{SaleId, Timestamp};
 use stockade::store::StoreError;
@@ -62,6 +62,8 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_sale::adjust().await,
         words_sale::switch_and_delete().await,
         words_sale::read().await,
+        words_repair::levels().await,
+        words_repair::buyers().await,
         batches::deferred().await,
         wrong_types::wrong_types().await,
     ] {

@@ -47,12 +47,19 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
     let (switch_keys, _) = rig.switch_call("");
     let due_keys = [k.rules(), k.due(), k.done(), k.orphans()].map(String::from).to_vec();
     let cart = take("new", "one", 1).by("ann");
+    let bucket = bucket("ann").to_string();
     vec![
         call("sale/put", rig.put_call("", "op:fp", Some(&Rules::default()), &[("three", "5", "1")]), &[]),
         call("sale/switch", rig.switch_call("paused"), &[]),
         call("sale/adjust", rig.adjust_call(&[("op", "one", 1, "", "f")]), &[]),
         call("sale/delete", (switch_keys, vec![offset.clone()]), &[]),
         call("sale/purge", rig.purge_call(&["b"]), PURGE),
+        call("sale/repair", rig.repair_call(&[["one", "0", "1,1,1,3,0", "1", "1", "3", "1"]]), &[]),
+        call(
+            "sale/repair_buyers",
+            rig.repair_buyers_call("0", &[[&bucket, "ann", "", ""]]),
+            &["other buyers"],
+        ),
         call("sale/read", rig.read_sale_call(), &[]),
         call("sale/read_levels", (sale_keys, [&sale_args[..], &level_args[..]].concat()), &[]),
         call("reservation/reserve", rig.reserve_call(std::slice::from_ref(&cart)), FIXED),

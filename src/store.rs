@@ -11,6 +11,7 @@ pub mod keys;
 pub mod pool;
 pub mod reply;
 pub mod reservations;
+pub mod sale_list;
 pub mod sales;
 pub mod scripts;
 pub mod stock;

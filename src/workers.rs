@@ -1,3 +1,4 @@
 //! What runs beside the requests.
 
+pub mod key_watch;
 pub mod sweeper;

@@ -3,11 +3,13 @@
 use super::idempotency;
 use super::problem::{Code, Problem};
 use crate::domain::page::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX};
-use crate::domain::{Buyer, Caller, Expect, IdempotencyKey, PageRequest, ReservationId, SaleId, Sku};
+use crate::domain::{
+    Buyer, Caller, Expect, IdempotencyKey, PageRequest, Refusal, ReservationId, SaleId, Sku,
+};
 use crate::store::{EventsAfter, ReservationFilter};
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderName};
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use std::future::{Ready, ready};
 
 /// Parameters of the path.
@@ -15,25 +17,33 @@ pub struct At<T>(pub T);
 
 /// What can stand in a path.
 pub trait PathParameter: Sized {
-    /// Reads it from its text.
-    fn read(text: String) -> Result<Self, Problem>;
+    /// Reads it from its text; the caller does not see everything.
+    fn read(text: String, caller: &Caller) -> Result<Self, Problem>;
 }
 
 macro_rules! path_names {
     ($($name:ident $parameter:literal),*) => {$(
         impl PathParameter for $name {
-            fn read(text: String) -> Result<Self, Problem> {
+            fn read(text: String, _: &Caller) -> Result<Self, Problem> {
                 Self::try_from(text).map_err(|bad| Problem::invalid($parameter, bad.0))
             }
         }
     )*};
 }
 
-path_names!(SaleId "sale", Sku "sku", Buyer "buyer");
+path_names!(Sku "sku", Buyer "buyer");
+
+impl PathParameter for SaleId {
+    /// A sale that the caller may not see does not exist for him: checked here, where every sale of a path comes in.
+    fn read(text: String, caller: &Caller) -> Result<Self, Problem> {
+        let sale = Self::try_from(text).map_err(|bad| Problem::invalid("sale", bad.0))?;
+        if caller.may_see(&sale) { Ok(sale) } else { Err(Refusal::UnknownSale.into()) }
+    }
+}
 
 impl PathParameter for ReservationId {
     /// An id that is no UUID is the id of nothing.
-    fn read(text: String) -> Result<Self, Problem> {
+    fn read(text: String, _: &Caller) -> Result<Self, Problem> {
         let id = uuid::Uuid::try_parse(&text).map_err(|_| Problem::new(Code::UnknownReservation))?;
         Ok(Self(id))
     }
@@ -50,7 +60,8 @@ impl<A: PathParameter + 'static> FromRequest for At<A> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let decoded = web::Path::<String>::from_request(request, payload).into_inner();
-        ready(decoded.map_err(undecodable).and_then(|text| A::read(text.into_inner())).map(Self))
+        let caller = caller_of(request);
+        ready(decoded.map_err(undecodable).and_then(|text| A::read(text.into_inner(), &caller)).map(Self))
     }
 }
 
@@ -63,22 +74,28 @@ impl<A: PathParameter + 'static, B: PathParameter + 'static> FromRequest for Wit
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let decoded = web::Path::<(String, String)>::from_request(request, payload).into_inner();
+        let caller = caller_of(request);
         ready(decoded.map_err(undecodable).and_then(|texts| {
             let (outer, inner) = texts.into_inner();
-            Ok(Self(A::read(outer)?, B::read(inner)?))
+            Ok(Self(A::read(outer, &caller)?, B::read(inner, &caller)?))
         }))
     }
 }
 
-/// Who calls: ids depend on it. Without API keys all callers are one.
+/// As the gate has left it with the request. Without API keys all callers are one.
+fn caller_of(request: &HttpRequest) -> Caller {
+    request.extensions().get::<Caller>().cloned().unwrap_or_default()
+}
+
+/// Who calls: ids depend on it, and what there is to see.
 pub struct Who(pub Caller);
 
 impl FromRequest for Who {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
-    fn from_request(_: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Ok(Self(Caller::default())))
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(Self(caller_of(request))))
     }
 }
 

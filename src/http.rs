@@ -12,21 +12,18 @@ pub mod extract;
 pub mod idempotency;
 pub mod layer;
 pub mod ops;
+mod path;
 pub mod problem;
 pub mod reservations;
 pub mod sales;
 pub mod stock;
 
 use crate::metrics::Metrics;
-use actix_web::dev::Service;
 use actix_web::http::Method;
-use actix_web::web::{self, Data, ServiceConfig};
-use actix_web::{FromRequest, Handler, Responder, Route};
+use actix_web::web::{Data, ServiceConfig};
 use auth::{Gate, METRICS, NOTHING, Needs, OPERATOR, STOREFRONT};
-use futures_util::future::Either;
-use layer::{Draining, Layer, Worker};
-use problem::Problem;
-use std::future::ready;
+use layer::{Draining, Worker};
+use path::Path;
 use std::rc::Rc;
 
 /// What the routes of one listener have in common.
@@ -170,89 +167,6 @@ fn document_paths() -> Vec<Path> {
         Path::new("/problems").on(Method::GET, 200, NOTHING, ops::problems),
         Path::new("/problems/{code}").on(Method::GET, 200, NOTHING, ops::problem),
     ]
-}
-
-/// A method of a path.
-struct KnownMethod {
-    method: Method,
-    /// Of the usual good answer: its counter exists from the start.
-    success: u16,
-    needs: Needs,
-}
-
-/// One path: the methods it knows, and what the layer around them must know.
-struct Path {
-    pattern: &'static str,
-    label: &'static str,
-    methods: Vec<KnownMethod>,
-    routes: Vec<Route>,
-}
-
-impl Path {
-    fn new(pattern: &'static str) -> Self {
-        Self { pattern, label: pattern, methods: Vec::new(), routes: Vec::new() }
-    }
-
-    /// Every other path. All share one label, or anybody could make series without end.
-    fn unmatched() -> Self {
-        let any = web::route().to(ops::not_found);
-        Self { pattern: "/{any:.*}", label: "unmatched", methods: Vec::new(), routes: vec![any] }
-    }
-
-    fn on<F, Args>(mut self, method: Method, success: u16, needs: Needs, handler: F) -> Self
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        self.methods.push(KnownMethod { method: method.clone(), success, needs });
-        self.routes.push(web::method(method).to(handler));
-        self
-    }
-
-    fn register(self, config: &mut ServiceConfig, metrics: &Metrics, worker: &Rc<Worker>) {
-        let label = self.label;
-        let known = |KnownMethod { method, success, needs }: &KnownMethod| {
-            let metrics = metrics.http(label, method_label(method), *success);
-            layer::KnownMethod { method: method.clone(), needs: *needs, metrics }
-        };
-        let layer = Rc::new(Layer {
-            route: label,
-            methods: self.methods.iter().map(known).collect(),
-            other: metrics.http_unknown_methods(label),
-            worker: Rc::clone(worker),
-        });
-        let allow = self.methods.iter().map(|known| known.method.as_str()).collect::<Vec<_>>().join(", ");
-        let refuse = move || {
-            let problem = Problem::method_not_allowed(allow.clone());
-            async move { answer::Answer::Err(problem) }
-        };
-        let mut resource = web::resource(self.pattern).default_service(web::to(refuse));
-        for route in self.routes {
-            resource = resource.route(route);
-        }
-        config.service(resource.wrap_fn(move |request, handler| {
-            let layer = Rc::clone(&layer);
-            let begun = layer.begin(&request);
-            let answer = match layer.admit(&request) {
-                Ok(()) => Either::Left(handler.call(request)),
-                Err(problem) => Either::Right(ready(Ok(request.error_response(problem)))),
-            };
-            async move { Ok(layer.finish(begun, answer.await?)) }
-        }));
-    }
-}
-
-/// A method as a label: of those that some route knows.
-fn method_label(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::PUT => "PUT",
-        Method::POST => "POST",
-        Method::DELETE => "DELETE",
-        _ => "other",
-    }
 }
 
 #[cfg(test)]

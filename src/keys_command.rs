@@ -62,7 +62,7 @@ fn list(path: &Path) -> Result<()> {
     let file = KeyFile::read(path)?;
     println!("{:<16}  {:<20}  {:<20}  {:<20}  SALES", "ID", "CREATED", "NAME", "SCOPES");
     for KeyEntry { id, created_at, name, scopes, sales, .. } in &file.keys {
-        let scopes = words(scopes);
+        let (name, scopes) = (name.as_str(), words(scopes));
         println!("{id:<16}  {created_at:<20}  {name:<20}  {scopes:<20}  {}", patterns(sales.as_deref()));
     }
     Ok(())

@@ -180,7 +180,7 @@ impl Layer {
         let status = answer.status();
         let head = answer.response_mut().head_mut();
         head.headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-        if self.route.starts_with("/v1") || status.as_u16() >= 500 {
+        if self.route.starts_with("/v1") || status.as_u16() >= 400 {
             head.headers.insert(header::CACHE_CONTROL, NO_STORE);
         }
         let body_is_unread = matches!(status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT);

@@ -73,6 +73,9 @@ fn a_key_is_made_listed_and_revoked() {
     for word in ["shop", "storefront,metrics", "drop-*,x.eu"] {
         assert!(row.contains(word), "{list}");
     }
+    let column = |line: &str, word: &str| line.find(word).unwrap();
+    let head = list.lines().next().unwrap();
+    assert_eq!(column(head, "SALES"), column(row, "drop-*"), "{list}");
     assert!(!list.contains(secret) && list.lines().count() == 3, "{list}");
 
     assert!(shell.fails("add shop --scope operator").contains("there is a key named shop"));

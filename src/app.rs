@@ -1,10 +1,12 @@
 //! Wires the service, serves until it is told to stop, and stops without losing a request.
 
+use crate::api_keys::Access;
 use crate::config::Options;
-use crate::http::{self, layer::Draining};
+use crate::http::auth::Gate;
+use crate::http::{self, Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
 use crate::store::{PoolConfig, Shared, Store};
-use crate::workers::{auditor, sweeper};
+use crate::workers::{auditor, key_watch, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
@@ -31,60 +33,64 @@ const POOL_WAIT: Duration = Duration::from_millis(500);
 /// A health check gives up after this.
 const HEALTHCHECK_DEADLINE: Duration = Duration::from_secs(3);
 
+/// Threads of the listener of probes and metrics.
+const OPS_WORKERS: usize = 1;
+
 /// The service, listening.
 pub struct Application {
-    server: Server,
-    address: SocketAddr,
+    main: Listening,
+    /// Probes and metrics, if they have an address of their own.
+    ops: Option<Listening>,
+    access: Access,
     shared: Shared,
     draining: Draining,
     drain: Duration,
     audit_interval: Option<Duration>,
 }
 
+/// One bound listener.
+struct Listening {
+    server: Server,
+    address: SocketAddr,
+}
+
 impl Application {
-    /// Binds the socket. Each worker thread has a store of its own: its rounds of group commit need no other thread
-    /// (`docs/adr/0003-one-committer-a-worker.md`).
-    pub fn build(options: &Options, shared: Shared) -> Result<Self> {
-        options.check_listen()?;
-        let draining = Draining::default();
-        let (worker_shared, worker_draining) = (shared.clone(), draining.clone());
+    /// Binds the sockets.
+    pub fn build(options: &Options, shared: Shared, access: Access) -> Result<Self> {
         Store::open(&shared).context("the Redis URL is not one")?;
-        let drain = options.drain();
-        let server = HttpServer::new(move || {
-            let store =
-                Store::open(&worker_shared).unwrap_or_else(|error| unreachable!("opened before: {error}"));
-            let metrics = Data::from(Arc::clone(&worker_shared.metrics));
-            App::new()
-                .app_data(Data::new(store))
-                .configure(|config| http::routes(config, &metrics, &worker_draining))
-        })
-        .workers(options.workers.map_or_else(|| workers(&shared.config.url), usize::from))
-        .disable_signals()
-        .backlog(BACKLOG)
-        .keep_alive(KEEP_ALIVE)
-        .tcp_nodelay(true)
-        .client_request_timeout(HEAD_DEADLINE)
-        .shutdown_timeout((drain - unready(drain)).as_secs().max(1))
-        .bind(options.listen)
-        .with_context(|| format!("cannot listen on {}", options.listen))?;
-        let address = *server.addrs().first().context("there is no address to listen on")?;
+        let draining = Draining::default();
+        let bind = |address, routes, workers| {
+            let gate = Gate::new(&access, options, address);
+            let metrics = Data::from(Arc::clone(&shared.metrics));
+            let listener = Listener { gate, routes, metrics, draining: draining.clone() };
+            Listening::bind(address, workers, options.drain(), &shared, listener)
+        };
+        let routes = if options.ops_listen.is_some() { Routes::Api } else { Routes::All };
+        let workers = options.workers.map_or_else(|| workers(&shared.config.url), usize::from);
+        let main = bind(options.listen, routes, workers)?;
+        let ops = options.ops_listen.map(|address| bind(address, Routes::Ops, OPS_WORKERS)).transpose()?;
         let audit_interval = options.audit_interval();
-        Ok(Self { server: server.run(), address, shared, draining, drain, audit_interval })
+        Ok(Self { main, ops, access, shared, draining, drain: options.drain(), audit_interval })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.main.address
+    }
+
+    /// Where probes and metrics are, if they have an address of their own.
+    pub fn ops_address(&self) -> Option<SocketAddr> {
+        self.ops.as_ref().map(|ops| ops.address)
     }
 
     /// Its port; useful where 0 was asked for.
     pub fn port(&self) -> u16 {
-        self.address.port()
+        self.main.address.port()
     }
 
     /// Serves until `stop`; then tells the world that it is unready, and finishes every request that it has begun.
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> Result<()> {
-        let handle = self.server.handle();
+        let handles = (self.main.server.handle(), self.ops.as_ref().map(|ops| ops.server.handle()));
         let sweeper = sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics));
         let auditor_store = Store::open(&self.shared)?;
         let auditor = async {
@@ -95,12 +101,20 @@ impl Application {
                 None => std::future::pending().await,
             }
         };
-        let mut server = pin!(self.server);
+        let mut server = pin!(self.main.server);
+        let mut ops = pin!(async {
+            match self.ops {
+                Some(ops) => ops.server.await,
+                None => std::future::pending().await,
+            }
+        });
         tokio::select! {
             ended = &mut server => return ended.context("the server failed"),
+            ended = &mut ops => return ended.context("the server of probes and metrics failed"),
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
             () = auditor => {}
+            never = key_watch::run(self.access.keys()) => match never {},
             () = stop => {}
         }
         self.draining.begin();
@@ -108,14 +122,52 @@ impl Application {
             drain_seconds = self.drain.as_secs(),
             "Stopping: unready, requests in flight are finished"
         );
+        let (handle, ops_handle) = handles;
         let stopping = async {
             tokio::time::sleep(unready(self.drain)).await;
             handle.stop(true).await;
         };
-        let (ended, ()) = tokio::join!(server, stopping);
-        ended.context("the server failed while stopping")?;
+        let stopped = tokio::select! {
+            (ended, ()) = async { tokio::join!(server, stopping) } => ended,
+            ended = &mut ops => ended,
+        };
+        stopped.context("the server failed while stopping")?;
+        // Last: until now it has told that the process is stopping.
+        if let Some(handle) = ops_handle {
+            let (ended, ()) = tokio::join!(ops, handle.stop(false));
+            ended.context("the server of probes and metrics failed while stopping")?;
+        }
         tracing::info!("Stopped");
         Ok(())
+    }
+}
+
+impl Listening {
+    /// Each worker thread has a store of its own: its rounds of group commit need no other thread
+    /// (`docs/adr/0003-one-committer-a-worker.md`).
+    fn bind(
+        address: SocketAddr,
+        workers: usize,
+        drain: Duration,
+        shared: &Shared,
+        listener: Listener,
+    ) -> Result<Self> {
+        let shared = shared.clone();
+        let server = HttpServer::new(move || {
+            let store = Store::open(&shared).unwrap_or_else(|error| unreachable!("opened before: {error}"));
+            App::new().app_data(Data::new(store)).configure(|config| http::routes(config, &listener))
+        })
+        .workers(workers)
+        .disable_signals()
+        .backlog(BACKLOG)
+        .keep_alive(KEEP_ALIVE)
+        .tcp_nodelay(true)
+        .client_request_timeout(HEAD_DEADLINE)
+        .shutdown_timeout((drain - unready(drain)).as_secs().max(1))
+        .bind(address)
+        .with_context(|| format!("cannot listen on {address}"))?;
+        let address = *server.addrs().first().context("there is no address to listen on")?;
+        Ok(Self { server: server.run(), address })
     }
 }
 
@@ -162,7 +214,7 @@ pub fn stop_signal() -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// Succeeds if the service at the listen address is ready.
+/// Succeeds if the service is ready; `listen` is where its probes are.
 pub fn healthcheck(listen: SocketAddr) -> Result<()> {
     let address = SocketAddr::new(reachable(listen.ip()), listen.port());
     let mut stream = TcpStream::connect_timeout(&address, HEALTHCHECK_DEADLINE)

@@ -1,12 +1,15 @@
 //! Options: flags, or environment variables of the same name. Wrong ones stop the start.
 
-use crate::domain::SaleId;
-use anyhow::{Result, bail};
+mod host_name;
+mod redis_url;
+
+pub use host_name::HostName;
+pub use redis_url::RedisUrl;
+
+use crate::domain::{KeyName, SaleId, SalePattern, Scope};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Sells a limited number of units to a crowd without selling one unit twice and without losing one.
@@ -35,10 +38,45 @@ pub enum Command {
         #[arg(long)]
         repair: bool,
     },
+    /// Make, list and revoke the API keys in the keys file.
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Print the OpenAPI document.
     Openapi,
     /// Ask the service at the listen address whether it is ready; for container health checks.
     Healthcheck,
+}
+
+/// What can be done to API keys. A service that runs takes over a change within a second or two.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum KeysCommand {
+    /// Make a key, and print `<id>.<secret>`: this once, for only a hash of the secret is kept.
+    Add {
+        /// Whose it is. Ids of reservations depend on it: a later key of the same name finds those of this one.
+        name: KeyName,
+        /// What it is for: storefront, operator, barrier or metrics. May be given several times.
+        #[arg(long = "scope", required = true, value_delimiter = ',')]
+        scopes: Vec<Scope>,
+        /// The sales that it may see, as a name or a pattern such as 'drop-*'. May be given several times. Default:
+        /// all.
+        #[arg(long, num_args = 1.., value_delimiter = ',')]
+        sales: Vec<SalePattern>,
+    },
+    /// Make another key of this name, with the same scopes and sales; the old one stays until it is revoked.
+    Rotate {
+        /// Whose it is.
+        name: KeyName,
+    },
+    /// List the keys, without their secrets.
+    List,
+    /// Revoke the keys of this name.
+    Revoke {
+        /// Whose they are.
+        name: KeyName,
+        /// Only the one with this id.
+        #[arg(long)]
+        id: Option<String>,
+    },
 }
 
 /// How it does it.
@@ -47,6 +85,19 @@ pub struct Options {
     /// Address and port to listen on.
     #[arg(long, env = "STOCKADE_LISTEN", default_value = "127.0.0.1:8080", global = true)]
     pub listen: SocketAddr,
+
+    /// Address and port of their own for /metrics, /livez and /readyz, which the other address then does not know.
+    #[arg(long, env = "STOCKADE_OPS_LISTEN", global = true)]
+    pub ops_listen: Option<SocketAddr>,
+
+    /// The API keys (`stockade keys`). It is read again when it changes. Without it there are no keys.
+    #[arg(long, env = "STOCKADE_KEYS_FILE", global = true)]
+    pub keys_file: Option<PathBuf>,
+
+    /// Name that `Host` may have on loopback without keys, beside localhost and addresses of loopback. May be given
+    /// several times, or with commas.
+    #[arg(long = "allowed-host", env = "STOCKADE_ALLOWED_HOST", value_delimiter = ',', global = true)]
+    pub allowed_hosts: Vec<HostName>,
 
     /// Listen on any address although there are no API keys: whoever reaches it can do everything.
     #[arg(long, env = "STOCKADE_ALLOW_NO_KEYS", global = true)]
@@ -99,45 +150,6 @@ pub enum LogForm {
     Json,
 }
 
-/// URL of a Redis. It may hold a password, so it is never shown in full.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RedisUrl(String);
-
-impl RedisUrl {
-    /// The URL with its password.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for RedisUrl {
-    type Err = &'static str;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once("://") {
-            Some((scheme, rest)) if !scheme.is_empty() && !rest.is_empty() => Ok(Self(text.to_owned())),
-            _ => Err("must be a URL such as redis://127.0.0.1:6379"),
-        }
-    }
-}
-
-impl fmt::Display for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.split_once("://") {
-            Some((scheme, rest)) => match rest.rsplit_once('@') {
-                Some((_, host)) => write!(f, "{scheme}://***@{host}"),
-                None => f.write_str(&self.0),
-            },
-            None => f.write_str("***"),
-        }
-    }
-}
-
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl Config {
     /// From the command line and the environment.
     pub fn load() -> Self {
@@ -151,22 +163,14 @@ impl Config {
 }
 
 impl Options {
-    /// Refuses to serve strangers.
-    pub fn check_listen(&self) -> Result<()> {
-        if !self.listen.ip().is_loopback() && !self.allow_no_keys {
-            bail!(
-                "will not listen on {}: there are no API keys, so whoever reaches that address can sell, release and \
-                 delete everything. Listen on 127.0.0.1, or set STOCKADE_ALLOW_NO_KEYS=true where only trusted hosts \
-                 can reach it",
-                self.listen
-            );
-        }
-        Ok(())
+    /// An address that others than this machine can reach, if it listens on one.
+    pub fn open_address(&self) -> Option<SocketAddr> {
+        [Some(self.listen), self.ops_listen].into_iter().flatten().find(|address| !address.ip().is_loopback())
     }
 
-    /// Whether strangers are served on purpose.
-    pub fn is_open_to_others(&self) -> bool {
-        self.allow_no_keys && !self.listen.ip().is_loopback()
+    /// Where the probes are.
+    pub fn probe_address(&self) -> SocketAddr {
+        self.ops_listen.unwrap_or(self.listen)
     }
 
     /// How long one call of Redis may take.
@@ -214,12 +218,30 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_served_only_on_purpose() {
-        assert!(config(&[]).unwrap().options.check_listen().is_ok());
-        assert!(config(&["--listen", "[::1]:80"]).unwrap().options.check_listen().is_ok());
-        assert!(config(&["--listen", "0.0.0.0:80"]).unwrap().options.check_listen().is_err());
-        let open = config(&["--listen", "0.0.0.0:80", "--allow-no-keys"]).unwrap().options;
-        assert!(open.check_listen().is_ok() && open.is_open_to_others());
+    fn an_address_is_open_if_others_can_reach_it() {
+        let open = |arguments: &[&str]| config(arguments).unwrap().options.open_address();
+        assert_eq!(open(&[]), None);
+        assert_eq!(open(&["--listen", "[::1]:80", "--ops-listen", "127.0.0.9:81"]), None);
+        assert_eq!(open(&["--listen", "0.0.0.0:80"]), "0.0.0.0:80".parse().ok());
+        assert_eq!(open(&["--ops-listen", "[::]:81"]), "[::]:81".parse().ok());
+    }
+
+    #[test]
+    fn a_key_is_made_for_something() {
+        let add = ["keys", "add", "shop", "--scope", "storefront,metrics", "--sales", "drop-*", "x"];
+        let Command::Keys(KeysCommand::Add { name, scopes, sales }) = config(&add).unwrap().command() else {
+            panic!("another command")
+        };
+        assert_eq!((name.as_str(), scopes), ("shop", vec![Scope::Storefront, Scope::Metrics]));
+        assert_eq!(sales.iter().map(SalePattern::as_str).collect::<Vec<_>>(), ["drop-*", "x"]);
+        for bad in [
+            &["keys", "add", "shop"][..],
+            &["keys", "add", "a b", "--scope", "metrics"],
+            &["keys", "add", "shop", "--scope", "root"],
+            &["keys", "add", "shop", "--scope", "metrics", "--sales", "[a]"],
+        ] {
+            assert!(config(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]
@@ -231,15 +253,9 @@ mod tests {
             ["--listen", "here"],
             ["--redis-url", "localhost"],
             ["--redis-timeout-ms", "1"],
+            ["--allowed-host", "http://shop"],
         ] {
             assert!(config(&bad).is_err(), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn a_password_is_never_shown() {
-        let url: RedisUrl = "rediss://app:s3cret@cache:6380/0".parse().unwrap();
-        assert_eq!(format!("{url} {url:?}"), "rediss://***@cache:6380/0 rediss://***@cache:6380/0");
-        assert_eq!(url.expose(), "rediss://app:s3cret@cache:6380/0");
     }
 }

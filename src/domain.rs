@@ -1,6 +1,7 @@
 //! The words of the trade, as types that cannot be wrong. No I/O, no async, and no rule about stock: the scripts
 //! decide, `outcome` names their answers.
 
+pub mod caller;
 pub mod event;
 pub mod id;
 pub mod outcome;
@@ -12,8 +13,11 @@ pub mod sale;
 pub mod stock;
 pub mod time;
 
+pub use caller::{Caller, Scope};
 pub use event::{Cursor, Event, EventKind};
-pub use id::{Buyer, Caller, IdempotencyKey, OperationId, Reference, ReservationId, SaleId, Sku};
+pub use id::{
+    Buyer, IdempotencyKey, KeyName, OperationId, Reference, ReservationId, SaleId, SalePattern, Sku,
+};
 pub use outcome::{Decision, Outcome, Refusal};
 pub use page::{Page, PageRequest};
 pub use quantity::{Lines, Quantity};

@@ -1,9 +1,10 @@
 //! HTTP: a handler extracts, makes one call of the store, and maps its answer. Nothing here decides about stock.
 //!
-//! `routes` is the whole table. `body`, `extract`, `idempotency` and `precondition` read requests; `answer` and `problem` write
+//! `routes` is the whole table, and `auth` keeps to what it says that each route needs. `body`, `extract`, `idempotency` and `precondition` read requests; `answer` and `problem` write
 //! answers; `layer` stands around every handler; `docs` describes it all.
 
 pub mod answer;
+pub mod auth;
 pub mod body;
 pub mod docs;
 pub mod events;
@@ -11,6 +12,7 @@ pub mod extract;
 pub mod idempotency;
 pub mod layer;
 pub mod ops;
+mod path;
 pub mod precondition;
 pub mod problem;
 pub mod reservations;
@@ -18,155 +20,155 @@ pub mod sales;
 pub mod stock;
 
 use crate::metrics::Metrics;
-use actix_web::dev::Service;
 use actix_web::http::Method;
-use actix_web::web::{self, Data, ServiceConfig};
-use actix_web::{FromRequest, Handler, Responder, Route};
-use layer::{Draining, Layer, Worker};
-use problem::Problem;
+use actix_web::web::{Data, ServiceConfig};
+use auth::{Gate, METRICS, NOTHING, Needs, OPERATOR, STOREFRONT};
+use layer::{Draining, Worker};
+use path::Path;
 use std::rc::Rc;
 
-/// Adds every route. The store comes as `Data<Store>` of the app, since each worker thread may have its own.
-pub fn routes(config: &mut ServiceConfig, metrics: &Data<Metrics>, draining: &Draining) {
-    config.app_data(Data::clone(metrics)).app_data(Data::new(draining.clone()));
-    let worker = Rc::new(Worker::new(draining.clone()));
+/// What the routes of one listener have in common.
+#[derive(Clone)]
+pub struct Listener {
+    /// Who is let in.
+    pub gate: Gate,
+    /// Which routes it has.
+    pub routes: Routes,
+    /// What is counted.
+    pub metrics: Data<Metrics>,
+    /// Whether the process is stopping.
+    pub draining: Draining,
+}
+
+/// Which routes a listener has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routes {
+    /// All.
+    All,
+    /// All but those of `Ops`, which have a listener of their own.
+    Api,
+    /// Probes and metrics.
+    Ops,
+}
+
+/// Adds the routes of a listener. The store comes as `Data<Store>` of the app, since each worker thread may have its
+/// own.
+pub fn routes(config: &mut ServiceConfig, listener: &Listener) {
+    config.app_data(Data::clone(&listener.metrics)).app_data(Data::new(listener.draining.clone()));
+    let worker = Rc::new(Worker::new(listener.draining.clone(), listener.gate.clone()));
     // Paths are tried in this order: the crowd's come first.
-    for path in reservation_paths().into_iter().chain(sale_paths()).chain(ops_paths()) {
-        path.register(config, metrics, &worker);
+    let paths = match listener.routes {
+        Routes::All => all_paths(),
+        Routes::Api => api_paths(),
+        Routes::Ops => ops_paths(),
+    };
+    for path in paths.into_iter().chain([Path::unmatched()]) {
+        path.register(config, &listener.metrics, &worker);
     }
+}
+
+/// Every route: its method, its path, and what it needs.
+pub fn needs() -> Vec<(Method, &'static str, Needs)> {
+    let of =
+        |path: Path| path.methods.into_iter().map(move |known| (known.method, path.pattern, known.needs));
+    all_paths().into_iter().flat_map(of).collect()
+}
+
+fn all_paths() -> Vec<Path> {
+    api_paths().into_iter().chain(ops_paths()).collect()
+}
+
+fn api_paths() -> Vec<Path> {
+    reservation_paths().into_iter().chain(sale_paths()).chain(document_paths()).collect()
 }
 
 fn reservation_paths() -> Vec<Path> {
     const ONE: &str = "/v1/sales/{sale}/reservations/{id}";
     vec![
-        Path::new("/v1/sales/{sale}/reservations").on(Method::POST, 201, reservations::reserve).on(
-            Method::GET,
+        Path::new("/v1/sales/{sale}/reservations")
+            .on(Method::POST, 201, STOREFRONT, reservations::reserve)
+            .on(Method::GET, 200, STOREFRONT, reservations::reservations),
+        Path::new("/v1/sales/{sale}/reservations/{id}/confirm").on(
+            Method::POST,
             200,
-            reservations::reservations,
+            STOREFRONT,
+            reservations::confirm,
         ),
-        Path::new("/v1/sales/{sale}/reservations/{id}/confirm").on(Method::POST, 200, reservations::confirm),
-        Path::new("/v1/sales/{sale}/reservations/{id}/release").on(Method::POST, 200, reservations::release),
-        Path::new("/v1/sales/{sale}/stock/{sku}").on(Method::GET, 200, stock::level).on(
+        Path::new("/v1/sales/{sale}/reservations/{id}/release").on(
+            Method::POST,
+            200,
+            STOREFRONT,
+            reservations::release,
+        ),
+        Path::new("/v1/sales/{sale}/stock/{sku}").on(Method::GET, 200, STOREFRONT, stock::level).on(
             Method::PUT,
             201,
+            OPERATOR,
             stock::put_sku,
         ),
-        Path::new("/v1/sales/{sale}/stock").on(Method::GET, 200, stock::levels),
-        Path::new(ONE).on(Method::GET, 200, reservations::reservation),
-        Path::new("/v1/sales/{sale}/reservations/{id}/extend").on(Method::POST, 200, reservations::extend),
+        Path::new("/v1/sales/{sale}/stock").on(Method::GET, 200, STOREFRONT, stock::levels),
+        Path::new(ONE).on(Method::GET, 200, STOREFRONT, reservations::reservation),
+        Path::new("/v1/sales/{sale}/reservations/{id}/extend").on(
+            Method::POST,
+            200,
+            STOREFRONT,
+            reservations::extend,
+        ),
         Path::new("/v1/sales/{sale}/reservations/{id}/return").on(
             Method::POST,
             200,
+            STOREFRONT,
             reservations::return_reservation,
         ),
-        Path::new("/v1/sales/{sale}/buyers/{buyer}").on(Method::GET, 200, reservations::buyer),
+        Path::new("/v1/sales/{sale}/buyers/{buyer}").on(Method::GET, 200, STOREFRONT, reservations::buyer),
     ]
 }
 
 fn sale_paths() -> Vec<Path> {
     vec![
-        Path::new("/v1/sales/{sale}/events").on(Method::GET, 200, events::events),
-        Path::new("/v1/sales/{sale}/stock/{sku}/adjustments").on(Method::POST, 201, stock::adjust).on(
-            Method::GET,
-            200,
-            stock::adjustments,
-        ),
+        Path::new("/v1/sales/{sale}/events").on(Method::GET, 200, STOREFRONT, events::events),
+        Path::new("/v1/sales/{sale}/stock/{sku}/adjustments")
+            .on(Method::POST, 201, OPERATOR, stock::adjust)
+            .on(Method::GET, 200, OPERATOR, stock::adjustments),
         Path::new("/v1/sales/{sale}")
-            .on(Method::GET, 200, sales::sale)
-            .on(Method::PUT, 201, sales::put_sale)
-            .on(Method::PATCH, 200, sales::patch_sale)
-            .on(Method::DELETE, 202, sales::delete_sale),
-        Path::new("/v1/sales").on(Method::GET, 200, sales::sales),
-        Path::new("/v1/sales/{sale}/pause").on(Method::POST, 200, sales::pause_sale),
-        Path::new("/v1/sales/{sale}/resume").on(Method::POST, 200, sales::resume_sale),
-        Path::new("/v1/sales/{sale}/close").on(Method::POST, 200, sales::close_sale),
+            .on(Method::GET, 200, STOREFRONT, sales::sale)
+            .on(Method::PUT, 201, OPERATOR, sales::put_sale)
+            .on(Method::PATCH, 200, OPERATOR, sales::patch_sale)
+            .on(Method::DELETE, 202, OPERATOR, sales::delete_sale),
+        Path::new("/v1/sales").on(Method::GET, 200, STOREFRONT, sales::sales),
+        Path::new("/v1/sales/{sale}/pause").on(Method::POST, 200, OPERATOR, sales::pause_sale),
+        Path::new("/v1/sales/{sale}/resume").on(Method::POST, 200, OPERATOR, sales::resume_sale),
+        Path::new("/v1/sales/{sale}/close").on(Method::POST, 200, OPERATOR, sales::close_sale),
     ]
 }
 
 fn ops_paths() -> Vec<Path> {
     vec![
-        Path::new("/livez").on(Method::GET, 200, ops::livez),
-        Path::new("/readyz").on(Method::GET, 200, ops::readyz),
-        Path::new("/metrics").on(Method::GET, 200, ops::metrics),
-        Path::new("/openapi.json").on(Method::GET, 200, ops::openapi),
-        Path::new("/docs").on(Method::GET, 307, ops::docs_redirect),
-        Path::new("/docs/{file:.*}").on(Method::GET, 200, ops::docs_page),
-        Path::new("/problems").on(Method::GET, 200, ops::problems),
-        Path::new("/problems/{code}").on(Method::GET, 200, ops::problem),
-        Path::unmatched(),
+        // Many load balancers ask with HEAD.
+        Path::new("/livez").on(Method::GET, 200, NOTHING, ops::livez).on(
+            Method::HEAD,
+            200,
+            NOTHING,
+            ops::livez,
+        ),
+        Path::new("/readyz").on(Method::GET, 200, NOTHING, ops::readyz).on(
+            Method::HEAD,
+            200,
+            NOTHING,
+            ops::readyz,
+        ),
+        Path::new("/metrics").on(Method::GET, 200, METRICS, ops::metrics),
     ]
 }
 
-/// One path: the methods it knows, and what the layer around them must know.
-struct Path {
-    pattern: &'static str,
-    label: &'static str,
-    methods: Vec<(Method, u16)>,
-    routes: Vec<Route>,
-}
-
-impl Path {
-    fn new(pattern: &'static str) -> Self {
-        Self { pattern, label: pattern, methods: Vec::new(), routes: Vec::new() }
-    }
-
-    /// Every other path. All share one label, or anybody could make series without end.
-    fn unmatched() -> Self {
-        let any = web::route().to(ops::not_found);
-        Self { pattern: "/{any:.*}", label: "unmatched", methods: Vec::new(), routes: vec![any] }
-    }
-
-    /// `success` is the status of the usual good answer: its counter exists from the start.
-    fn on<F, Args>(mut self, method: Method, success: u16, handler: F) -> Self
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        self.methods.push((method.clone(), success));
-        self.routes.push(web::method(method).to(handler));
-        self
-    }
-
-    fn register(self, config: &mut ServiceConfig, metrics: &Metrics, worker: &Rc<Worker>) {
-        let label = self.label;
-        let counters = |(method, success): &(Method, u16)| {
-            (method.clone(), metrics.http(label, method_label(method), *success))
-        };
-        let layer = Rc::new(Layer {
-            route: label,
-            methods: self.methods.iter().map(counters).collect(),
-            other: metrics.http_unknown_methods(label),
-            worker: Rc::clone(worker),
-        });
-        let allow = self.methods.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(", ");
-        let refuse = move || {
-            let problem = Problem::method_not_allowed(allow.clone());
-            async move { answer::Answer::Err(problem) }
-        };
-        let mut resource = web::resource(self.pattern).default_service(web::to(refuse));
-        for route in self.routes {
-            resource = resource.route(route);
-        }
-        config.service(resource.wrap_fn(move |request, handler| {
-            let layer = Rc::clone(&layer);
-            let begun = layer.begin(&request);
-            let answer = handler.call(request);
-            async move { Ok(layer.finish(begun, answer.await?)) }
-        }));
-    }
-}
-
-/// A method as a label: of those that some route knows.
-fn method_label(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::PUT => "PUT",
-        Method::POST => "POST",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        _ => "other",
-    }
+fn document_paths() -> Vec<Path> {
+    vec![
+        Path::new("/openapi.json").on(Method::GET, 200, NOTHING, ops::openapi),
+        Path::new("/docs").on(Method::GET, 307, NOTHING, ops::docs_redirect),
+        Path::new("/docs/{file:.*}").on(Method::GET, 200, NOTHING, ops::docs_page),
+        Path::new("/problems").on(Method::GET, 200, NOTHING, ops::problems),
+        Path::new("/problems/{code}").on(Method::GET, 200, NOTHING, ops::problem),
+    ]
 }
 
 #[cfg(test)]
@@ -182,16 +184,28 @@ mod tests {
             described
                 .extend(item.as_object().expect("methods").keys().map(|method| format!("{method} {path}")));
         }
-        let mut routed: Vec<String> = Vec::new();
-        for path in reservation_paths().into_iter().chain(sale_paths()).chain(ops_paths()) {
-            let pattern = path.pattern.replace("{file:.*}", "");
-            routed
-                .extend(path.methods.iter().map(|(m, _)| format!("{} {pattern}", m.as_str().to_lowercase())));
-        }
-        routed.retain(|route| route != "get /docs");
+        // HEAD is GET without the body.
+        let mut routed: Vec<String> = needs()
+            .iter()
+            .filter(|(method, pattern, _)| method != Method::HEAD && *pattern != "/docs")
+            .map(|(method, pattern, _)| {
+                format!("{method} {}", pattern.replace("{file:.*}", "")).to_lowercase()
+            })
+            .collect();
         described.sort();
         routed.sort();
         assert_eq!(described, routed);
+    }
+
+    #[test]
+    fn every_route_of_the_api_needs_a_scope_and_probes_and_documents_need_none() {
+        for (method, pattern, needs) in needs() {
+            assert_eq!(
+                pattern.starts_with("/v1/") || pattern == "/metrics",
+                needs != NOTHING,
+                "{method} {pattern}"
+            );
+        }
     }
 
     #[test]

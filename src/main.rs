@@ -3,13 +3,14 @@
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 use std::sync::Arc;
+use stockade::api_keys::Access;
 use stockade::app::{self, Application};
 use stockade::config::{Command, Config, LogForm, Options};
 use stockade::domain::SaleId;
 use stockade::embedded_redis::{EmbeddedRedis, Role};
 use stockade::metrics::Metrics;
 use stockade::store::{Shared, Store};
-use stockade::{audit_command, http, telemetry};
+use stockade::{audit_command, http, keys_command, telemetry};
 
 /// A request makes and drops some hundred small values; this allocator serves them faster than the system's.
 #[global_allocator]
@@ -27,8 +28,9 @@ async fn run(config: &Config) -> Result<ExitCode> {
     match config.command() {
         Command::Serve => serve(&config.options).await?,
         Command::Audit { sale, repair } => return audit(&config.options, sale.as_ref(), repair).await,
+        Command::Keys(command) => keys_command::run(config.options.keys_file.as_deref(), command)?,
         Command::Openapi => println!("{}", http::docs::openapi_json()),
-        Command::Healthcheck => app::healthcheck(config.options.listen)?,
+        Command::Healthcheck => app::healthcheck(config.options.probe_address())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -50,24 +52,25 @@ async fn audit(options: &Options, sale: Option<&SaleId>, repair: bool) -> Result
 async fn serve(options: &Options) -> Result<()> {
     telemetry::init(options.log)?;
     let stop = app::stop_signal()?;
-    options.check_listen()?;
+    let access = Access::of(options)?;
     let metrics = Arc::new(Metrics::new().context("the metrics are not sound")?);
     let Some(url) = &options.redis_url else {
         let engine = EmbeddedRedis::start(&options.data_dir, Role::Service).await?;
         let served = tokio::select! {
-            served = serve_on(options, engine.url(), metrics, stop) => served,
+            served = serve_on(options, engine.url(), metrics, access, stop) => served,
             never = engine.supervise() => match never {},
         };
         engine.stop().await?;
         return served;
     };
-    serve_on(options, url.expose().to_owned(), metrics, stop).await
+    serve_on(options, url.expose().to_owned(), metrics, access, stop).await
 }
 
 async fn serve_on(
     options: &Options,
     url: String,
     metrics: Arc<Metrics>,
+    access: Access,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let shared = Shared::new(app::pool_config(options, url), metrics);
@@ -76,28 +79,41 @@ async fn serve_on(
         tracing::warn!("Weaker than promised: {warning}");
     }
     store.self_test().await?;
-    let application = Application::build(options, shared)?;
-    greet(options, &application);
+    let application = Application::build(options, shared, access.clone())?;
+    greet(options, &application, &access);
     application.run_until_stopped(stop).await
 }
 
 /// Says where the service is, and how to try it.
-fn greet(options: &Options, application: &Application) {
+fn greet(options: &Options, application: &Application, access: &Access) {
     let address = application.address();
     tracing::info!(%address, "Stockade {} listens on http://{address}", env!("CARGO_PKG_VERSION"));
-    if options.is_open_to_others() {
-        tracing::warn!(%address, "THERE ARE NO API KEYS: whoever reaches this address can do everything");
+    if let Some(address) = application.ops_address() {
+        tracing::info!(%address, "Probes and metrics are on http://{address}");
     }
+    let authorization = match access.keys() {
+        Some(keys) => {
+            let count = keys.count();
+            tracing::info!(file = ?keys.path(), keys = count, "API keys are asked for; there are {count}");
+            " -H 'Authorization: Bearer <id>.<secret>'"
+        }
+        None => {
+            if let Some(address) = options.open_address() {
+                tracing::warn!(%address, "THERE ARE NO API KEYS: whoever reaches this address can do everything");
+            }
+            ""
+        }
+    };
     if options.log == LogForm::Pretty {
         println!(
             "
 Read and try the API at http://{address}/docs/, or here:
 
-  curl -X PUT http://{address}/v1/sales/drop -H 'Content-Type: application/json' \\
+  curl -X PUT{authorization} http://{address}/v1/sales/drop -H 'Content-Type: application/json' \\
        -d '{{\"stock\":{{\"shirt\":{{\"initial\":100}}}}}}'
-  curl -X POST http://{address}/v1/sales/drop/reservations -H 'Content-Type: application/json' \\
+  curl -X POST{authorization} http://{address}/v1/sales/drop/reservations -H 'Content-Type: application/json' \\
        -H 'Idempotency-Key: cart-1' -d '{{\"lines\":[{{\"sku\":\"shirt\",\"quantity\":2}}]}}'
-  curl http://{address}/v1/sales/drop/stock
+  curl{authorization} http://{address}/v1/sales/drop/stock
 "
         );
     }

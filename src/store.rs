@@ -12,6 +12,7 @@ pub mod pool;
 pub mod reply;
 pub mod reservations;
 pub mod rules;
+pub mod sale_list;
 pub mod sales;
 pub mod scripts;
 pub mod stock;

@@ -1,4 +1,5 @@
 //! What runs beside the requests.
 
 pub mod auditor;
+pub mod key_watch;
 pub mod sweeper;

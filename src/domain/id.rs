@@ -49,6 +49,15 @@ fn check_key(text: &str) -> Result<(), BadText> {
     }
 }
 
+fn check_pattern(text: &str) -> Result<(), BadText> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'*');
+    if (1..=NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(legal) {
+        Ok(())
+    } else {
+        Err(BadText("must be 1-64 characters of A-Z a-z 0-9 . _ - and *, which stands for any characters"))
+    }
+}
+
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, $check:ident, $pattern:tt, $max:tt) => {
         $(#[$doc])*
@@ -111,16 +120,21 @@ checked_text!(
     IdempotencyKey, check_key, r"^[ -~]{1,255}$", 255
 );
 
+checked_text!(
+    /// Name of an API key: ids depend on it.
+    KeyName, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
+);
+checked_text!(
+    /// Names of sales: `*` stands for any characters, or none.
+    SalePattern, check_pattern, r"^[A-Za-z0-9._*-]{1,64}$", 64
+);
+
 impl SaleId {
     /// A sale of our own (self-test); its name begins with `_`, which no caller's can.
     pub(crate) fn internal(name: &str) -> Self {
         Self(name.to_owned())
     }
 }
-
-/// Who calls, as far as ids depend on it: the name of the API key; empty without keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Caller(pub String);
 
 /// Id of a reservation: a UUIDv8 made from the sale's secret, the caller and the idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]

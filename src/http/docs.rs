@@ -1,5 +1,7 @@
 //! The OpenAPI document, generated from the handlers; what all handlers have in common is added here.
 
+mod security;
+
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
 use super::{events, ops, reservations, sales, stock};
@@ -177,6 +179,7 @@ fn own_problems(operation: &str) -> &'static [&'static [Code]] {
             &[IdempotencyKeyRequired, IdempotencyKeyReused],
         ],
         "put_sale" => &[&[
+            UnknownSale,
             SaleDeleting,
             PreconditionFailed,
             StockExists,
@@ -206,16 +209,17 @@ fn own_problems(operation: &str) -> &'static [&'static [Code]] {
 
 impl Modify for Common {
     fn modify(&self, document: &mut Document) {
+        security::describe(document);
         for (path, item) in &mut document.paths.paths {
-            for (mutates, operation) in [
-                (false, &mut item.get),
-                (true, &mut item.put),
-                (true, &mut item.patch),
-                (true, &mut item.post),
-                (true, &mut item.delete),
+            for (method, operation) in [
+                ("GET", &mut item.get),
+                ("PUT", &mut item.put),
+                ("PATCH", &mut item.patch),
+                ("POST", &mut item.post),
+                ("DELETE", &mut item.delete),
             ] {
                 if let Some(operation) = operation {
-                    complete(path, mutates, operation);
+                    complete(path, method, operation);
                 }
             }
         }
@@ -225,9 +229,12 @@ impl Modify for Common {
     }
 }
 
-fn complete(path: &str, mutates: bool, operation: &mut Operation) {
+fn complete(path: &str, method: &str, operation: &mut Operation) {
     let name = operation.operation_id.clone().unwrap_or_default();
+    let (mutates, needs) = (method != "GET", security::needs_of(method, path));
+    security::require(operation, needs);
     let mut problems: Vec<&[Code]> = own_problems(&name).to_vec();
+    problems.push(security::problems(needs));
     if path.starts_with("/v1") || name == "readyz" {
         problems.push(OF_THE_STORE);
     }

@@ -1,83 +1,32 @@
 //! What a handler needs from the request line and headers, checked before it runs.
 
+mod at;
+
+pub use at::{At, PathParameter, Within};
+
 use super::idempotency;
 use super::problem::{Code, Problem};
 use crate::domain::page::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX};
-use crate::domain::{Buyer, Caller, IdempotencyKey, PageRequest, ReservationId, SaleId, Sku};
+use crate::domain::{Caller, IdempotencyKey, PageRequest};
 use crate::store::{EventsAfter, ReservationFilter};
 use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use std::future::{Ready, ready};
 
-/// Parameters of the path.
-pub struct At<T>(pub T);
-
-/// What can stand in a path.
-pub trait PathParameter: Sized {
-    /// Reads it from its text.
-    fn read(text: String) -> Result<Self, Problem>;
+/// As the gate has left it with the request. Without API keys all callers are one.
+fn caller_of(request: &HttpRequest) -> Caller {
+    request.extensions().get::<Caller>().cloned().unwrap_or_default()
 }
 
-macro_rules! path_names {
-    ($($name:ident $parameter:literal),*) => {$(
-        impl PathParameter for $name {
-            fn read(text: String) -> Result<Self, Problem> {
-                Self::try_from(text).map_err(|bad| Problem::invalid($parameter, bad.0))
-            }
-        }
-    )*};
-}
-
-path_names!(SaleId "sale", Sku "sku", Buyer "buyer");
-
-impl PathParameter for ReservationId {
-    /// An id that is no UUID is the id of nothing.
-    fn read(text: String) -> Result<Self, Problem> {
-        let id = uuid::Uuid::try_parse(&text).map_err(|_| Problem::new(Code::UnknownReservation))?;
-        Ok(Self(id))
-    }
-}
-
-/// A parameter that does not decode to UTF-8 names nothing.
-fn undecodable<E>(_: E) -> Problem {
-    Problem::with_detail(Code::NotFound, "The path is not UTF-8.")
-}
-
-impl<A: PathParameter + 'static> FromRequest for At<A> {
-    type Error = Problem;
-    type Future = Ready<Result<Self, Problem>>;
-
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let decoded = web::Path::<String>::from_request(request, payload).into_inner();
-        ready(decoded.map_err(undecodable).and_then(|text| A::read(text.into_inner())).map(Self))
-    }
-}
-
-/// Two parameters, in the order of the path.
-pub struct Within<A, B>(pub A, pub B);
-
-impl<A: PathParameter + 'static, B: PathParameter + 'static> FromRequest for Within<A, B> {
-    type Error = Problem;
-    type Future = Ready<Result<Self, Problem>>;
-
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let decoded = web::Path::<(String, String)>::from_request(request, payload).into_inner();
-        ready(decoded.map_err(undecodable).and_then(|texts| {
-            let (outer, inner) = texts.into_inner();
-            Ok(Self(A::read(outer)?, B::read(inner)?))
-        }))
-    }
-}
-
-/// Who calls: ids depend on it. Without API keys all callers are one.
+/// Who calls: ids depend on it, and what there is to see.
 pub struct Who(pub Caller);
 
 impl FromRequest for Who {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
-    fn from_request(_: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Ok(Self(Caller::default())))
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(Self(caller_of(request))))
     }
 }
 

@@ -1,9 +1,10 @@
-//! The one layer around every handler: request id, headers, the writing of problems, metrics.
+//! The one layer around every handler: who may call, request id, headers, the writing of problems, metrics.
 //!
 //! It sits at the resource, not at the app: there the route is known without matching it again, and its counters are
 //! at hand.
 
 use super::answer::STOCKADE_OUTCOME;
+use super::auth::{Gate, NOTHING, Needs};
 use super::problem::{Code, Problem, RETRY_AFTER_SECONDS};
 use crate::metrics::HttpMetrics;
 use actix_web::body::BoxBody;
@@ -25,6 +26,7 @@ const FAILURE_LINE_EVERY: Duration = Duration::from_secs(1);
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Set once when the process begins to stop; it is then not ready, and asks clients to leave.
@@ -48,12 +50,13 @@ pub struct Worker {
     draining: Draining,
     request_ids: RequestIds,
     failures: FailureLog,
+    gate: Gate,
 }
 
 impl Worker {
     /// One a thread.
-    pub fn new(draining: Draining) -> Self {
-        Self { draining, request_ids: RequestIds::new(), failures: FailureLog::default() }
+    pub fn new(draining: Draining, gate: Gate) -> Self {
+        Self { draining, request_ids: RequestIds::new(), failures: FailureLog::default(), gate }
     }
 }
 
@@ -131,11 +134,21 @@ pub struct Layer {
     /// Pattern of its path, as metrics and log name it.
     pub route: &'static str,
     /// Counters of each method that it knows.
-    pub methods: Vec<(Method, HttpMetrics)>,
+    pub methods: Vec<KnownMethod>,
     /// Counters of all other methods.
     pub other: HttpMetrics,
     /// What the thread's layers share.
     pub worker: Rc<Worker>,
+}
+
+/// A method that the route knows.
+pub struct KnownMethod {
+    /// Which.
+    pub method: Method,
+    /// What it needs.
+    pub needs: Needs,
+    /// Its counters.
+    pub metrics: HttpMetrics,
 }
 
 /// What is known of a request before its handler runs.
@@ -150,6 +163,16 @@ impl Layer {
         Begun { id: self.worker.request_ids.of(request), at: Instant::now() }
     }
 
+    /// Whether the handler may run. A method that the route does not know needs no key to be refused.
+    pub fn admit(&self, request: &ServiceRequest) -> Result<(), Problem> {
+        let needs = self.known(request.method()).map_or(NOTHING, |known| known.needs);
+        self.worker.gate.admit(request, needs)
+    }
+
+    fn known(&self, method: &Method) -> Option<&KnownMethod> {
+        self.methods.iter().find(|known| known.method == *method)
+    }
+
     /// After it.
     pub fn finish(&self, begun: Begun, answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
         let method = answer.request().method().clone();
@@ -157,7 +180,7 @@ impl Layer {
         let status = answer.status();
         let head = answer.response_mut().head_mut();
         head.headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-        if self.route.starts_with("/v1") || status.as_u16() >= 500 {
+        if self.route.starts_with("/v1") || status.as_u16() >= 400 {
             head.headers.insert(header::CACHE_CONTROL, NO_STORE);
         }
         let body_is_unread = matches!(status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT);
@@ -165,8 +188,7 @@ impl Layer {
             head.set_connection_type(ConnectionType::Close);
         }
         let duration = begun.at.elapsed();
-        let metrics =
-            self.methods.iter().find(|(known, _)| *known == method).map_or(&self.other, |(_, of)| of);
+        let metrics = self.known(&method).map_or(&self.other, |known| &known.metrics);
         metrics.answered(status.as_u16(), duration);
         tracing::debug!(request_id = ?begun.id, %method, route = self.route, status = status.as_u16(), ?duration, "Answered");
         answer.headers_mut().insert(X_REQUEST_ID, begun.id);
@@ -193,8 +215,11 @@ impl Layer {
         let mut answer = answer.map_body(|_, _| BoxBody::new(document));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
-        if *method != Method::GET {
+        if !matches!(*method, Method::GET | Method::HEAD) {
             headers.insert(STOCKADE_OUTCOME, HeaderValue::from_static(code.as_str()));
+        }
+        if code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, BEARER);
         }
         if code.status() == 503 || code == Code::RequestTimeout {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));

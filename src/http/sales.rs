@@ -88,14 +88,16 @@ pub async fn sale(store: Data<Store>, At(sale): At<SaleId>) -> Answer {
 }
 
 /// List the sales
+///
+/// Those that the key may see.
 #[utoipa::path(
     get, path = "/v1/sales", operation_id = "sales", tag = "Sales",
     params(super::docs::PageParameters),
     responses((status = 200, description = "A page of sales", body = Page<Sale>)),
 )]
-pub async fn sales(store: Data<Store>, Query(page): Query<PageRequest>) -> Answer {
+pub async fn sales(store: Data<Store>, Who(caller): Who, Query(page): Query<PageRequest>) -> Answer {
     page.check(is_sale_cursor)?;
-    answer::json(StatusCode::OK, &store.sales(&page).await?)
+    answer::json(StatusCode::OK, &store.sales(&caller, &page).await?)
 }
 
 /// Delete a sale

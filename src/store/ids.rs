@@ -33,7 +33,7 @@ impl IdMaker {
     fn make(&self, purpose: &str, caller: &Caller, key: Option<&IdempotencyKey>) -> Uuid {
         let Some(key) = key else { return Uuid::new_v4() };
         let mut mac = self.0.clone();
-        for part in [purpose, &caller.0, key.as_str()] {
+        for part in [purpose, caller.name(), key.as_str()] {
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part.as_bytes());
         }
@@ -94,21 +94,25 @@ pub fn random_hex<const BYTES: usize>() -> String {
 mod tests {
     use super::*;
 
+    fn caller(name: &str) -> Caller {
+        Caller::new(name.parse().unwrap(), None)
+    }
+
     #[test]
     fn a_key_has_one_id_for_each_caller_purpose_and_secret() {
         let (one, other) = (IdMaker::new(b"secret"), IdMaker::new(b"other"));
         let key: IdempotencyKey = "k".parse().unwrap();
-        let caller = Caller("shop".into());
-        let id = one.reservation(&caller, Some(&key));
-        assert_eq!(id, one.reservation(&caller, Some(&key)));
+        let shop = caller("shop");
+        let id = one.reservation(&shop, Some(&key));
+        assert_eq!(id, one.reservation(&shop, Some(&key)));
         assert_eq!(id.0.get_version_num(), 8);
-        assert_ne!(id, other.reservation(&caller, Some(&key)));
+        assert_ne!(id, other.reservation(&shop, Some(&key)));
         assert_ne!(id, one.reservation(&Caller::default(), Some(&key)));
-        assert_ne!(id.0, one.operation("return x", &caller, Some(&key)).0);
-        assert_ne!(one.reservation(&caller, None), one.reservation(&caller, None));
+        assert_ne!(id.0, one.operation("return x", &shop, Some(&key)).0);
+        assert_ne!(one.reservation(&shop, None), one.reservation(&shop, None));
         // The border between caller and key counts.
-        let (ab, c) = (Caller("ab".into()), "c".parse().unwrap());
-        let (a, bc) = (Caller("a".into()), "bc".parse().unwrap());
+        let (ab, c) = (caller("ab"), "c".parse().unwrap());
+        let (a, bc) = (caller("a"), "bc".parse().unwrap());
         assert_ne!(one.reservation(&ab, Some(&c)), one.reservation(&a, Some(&bc)));
     }
 

@@ -1,6 +1,5 @@
-//! Sales: their rules, their switch, their list, their end.
+//! Sales: their rules, their switch, their end.
 
-use super::checks::SELF_TEST;
 use super::keys::{self, SaleKeys};
 use super::rules::put_operation;
 use super::{Decided, Store, StoreError, reply};
@@ -96,7 +95,7 @@ impl Store {
         })
     }
 
-    async fn sale_or_tombstone(&self, sale: &SaleId) -> Result<Option<Sale>, StoreError> {
+    pub(super) async fn sale_or_tombstone(&self, sale: &SaleId) -> Result<Option<Sale>, StoreError> {
         let keys = SaleKeys::new(sale);
         let script = &self.scripts().read_sale;
         let mut cmd = script.call(3);
@@ -108,49 +107,6 @@ impl Store {
             }
             _ => Ok(None),
         }
-    }
-
-    /// A page of all sales by name.
-    pub async fn sales(&self, page: &PageRequest) -> Result<Page<Sale>, StoreError> {
-        let (entries, next) = self.sale_entries(page).await?;
-        let mut items = Vec::new();
-        for (sale, generation) in entries {
-            match self.sale_or_tombstone(&sale).await? {
-                Some(found) if found.generation == generation => {
-                    if !found.is_deleted && !sale.as_str().starts_with(SELF_TEST) {
-                        items.push(found);
-                    }
-                }
-                _ => self.unregister(&sale, &generation).await?,
-            }
-        }
-        Ok(Page { items, next })
-    }
-
-    /// A page of the registry: sales and their incarnations.
-    pub async fn sale_entries(
-        &self,
-        page: &PageRequest,
-    ) -> Result<(Vec<(SaleId, String)>, Option<String>), StoreError> {
-        let from = page.after.as_ref().map_or("-".to_owned(), |after| format!("({after}"));
-        let mut cmd = redis::cmd("ZRANGE");
-        cmd.arg(keys::SALES).arg(from).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(page.limit);
-        let entries = reply::texts(self.query(&cmd).await?)?;
-        let next = if entries.len() == page.limit { entries.last().cloned() } else { None };
-        let split = |entry: &String| {
-            let (sale, generation) = entry.split_once(':')?;
-            let is_left = sale.starts_with(SELF_TEST);
-            let sale = if is_left { SaleId::internal(sale) } else { sale.parse().ok()? };
-            Some((sale, generation.to_owned()))
-        };
-        Ok((entries.iter().filter_map(split).collect(), next))
-    }
-
-    /// Removes an entry that stands for no incarnation.
-    pub async fn unregister(&self, sale: &SaleId, generation: &str) -> Result<(), StoreError> {
-        let mut cmd = redis::cmd("ZREM");
-        cmd.arg(keys::SALES).arg(keys::sales_entry(sale, generation));
-        self.query(&cmd).await.map(drop)
     }
 
     /// Pauses, resumes or closes a sale.

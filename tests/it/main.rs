@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
 
 mod audit;
-mod demos;
 mod auditor;
+mod demos;
 mod embedded;
 mod faults;
 mod http_api;
+mod keys;
 mod lost_reply;
 mod lua_contract;
 mod model;

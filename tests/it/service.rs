@@ -10,7 +10,7 @@ mod wire;
 pub use answer::Answer;
 pub use document::{document, operations};
 pub use in_process::{InProcess, shared_api};
-pub use process::{Service, ServiceOptions, failed_start};
+pub use process::{Service, ServiceOptions, failed_start, program};
 pub use sale::{Level, Sale, lines, new_key};
 pub use wire::{Wire, post};
 
@@ -22,6 +22,7 @@ use std::time::Duration;
 pub struct Api {
     client: reqwest::Client,
     base: String,
+    token: Option<String>,
 }
 
 impl Api {
@@ -31,7 +32,12 @@ impl Api {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .timeout(Duration::from_secs(60));
-        Self { client: client.build().unwrap(), base }
+        Self { client: client.build().unwrap(), base, token: None }
+    }
+
+    /// The same client with an API key.
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
     /// As `host:port`.
@@ -42,7 +48,11 @@ impl Api {
     pub fn call(&self, method: &str, path: &str) -> Call {
         let url = format!("{}{path}", self.base);
         let method = method.parse().unwrap();
-        Call { request: self.client.request(method, url), path: path.to_owned() }
+        let mut request = self.client.request(method, url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        Call { request, path: path.to_owned() }
     }
 
     pub async fn get(&self, path: &str) -> Answer {

@@ -153,6 +153,13 @@ problems! {
         "Bodies hold at most 64 KB, that of PUT sale 1 MB: split the call.";
     RequestTimeout "request_timeout" 408 RetrySameKey "The body came too slowly"
         "Nothing was done. Send the request again with the same key.";
+    Unauthorized "unauthorized" 401 FixTheCall "A key is needed"
+        "Send `Authorization: Bearer <id>.<secret>` with a key that `stockade keys` made and nobody revoked.";
+    Forbidden "forbidden" 403 FixTheCall "This caller may not do this"
+        "Use a key with a scope that the operation names. Where there are no keys: pages of other sites may not \
+         change anything.";
+    MisdirectedRequest "misdirected_request" 421 FixTheCall "This host is not served here"
+        "Call it as localhost or by its address, or allow the name of `Host` with `--allowed-host`.";
     NotFound "not_found" 404 FixTheCall "No such path"
         "See /openapi.json for the paths there are.";
     MethodNotAllowed "method_not_allowed" 405 FixTheCall "The path does not know this method"

@@ -40,7 +40,8 @@ async fn strangers_are_not_served_by_accident() {
 #[tokio::test]
 async fn the_log_cannot_be_forged() {
     let redis = RedisServer::start();
-    let service = Service::with(ServiceOptions { redis_url: Some(redis.url()), args: vec![] }).await;
+    let service =
+        Service::with(ServiceOptions { redis_url: Some(redis.url()), ..ServiceOptions::default() }).await;
     let api = service.api();
     let redis = redis; // killed below, so that every request is logged
     drop(redis);

@@ -217,7 +217,7 @@ async fn a_body_is_bounded_by_its_route() {
 
     // Chunked, its length is not known beforehand; the connection is closed, for the rest is not read.
     let head = format!(
-        "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
         untouched.sale.at("/reservations")
     );
     let mut wire = Wire::connect(untouched.address()).await.unwrap();

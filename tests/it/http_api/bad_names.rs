@@ -129,22 +129,22 @@ async fn raw_bytes_cannot_smuggle_anything() {
     let length = format!("Content-Length: {}\r\n", body.len());
     let requests: Vec<Vec<u8>> = vec![
         format!(
-            "POST {path} HTTP/1.1\r\nHost: x\r\n{json}{length}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\n{json}{length}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
         )
         .into(),
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{json}{length}Content-Length: 1\r\n\r\n{body}").into(),
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{json}Content-Length: -1\r\n\r\n{body}").into(),
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{json}Content-Length: +{}\r\n\r\n{body}", body.len())
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{json}{length}Content-Length: 1\r\n\r\n{body}").into(),
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{json}Content-Length: -1\r\n\r\n{body}").into(),
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{json}Content-Length: +{}\r\n\r\n{body}", body.len())
             .into(),
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{json}Transfer-Encoding: xchunked\r\n\r\n{body}").into(),
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{json}Idempotency-Key: a\0b\r\n{length}\r\n{body}")
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{json}Transfer-Encoding: xchunked\r\n\r\n{body}").into(),
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{json}Idempotency-Key: a\0b\r\n{length}\r\n{body}")
             .into(),
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{json}Idempotency-Key: a\rb\r\n{length}\r\n{body}")
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{json}Idempotency-Key: a\rb\r\n{length}\r\n{body}")
             .into(),
-        format!("POST {path}\0 HTTP/1.1\r\nHost: x\r\n{json}{length}\r\n{body}").into(),
-        format!("POST {path} HTTP/9.9\r\nHost: x\r\n{json}{length}\r\n{body}").into(),
-        [b"POST /v1/sales/\xff/reservations HTTP/1.1\r\nHost: x\r\n\r\n".as_slice()].concat(),
-        format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(300_000)).into(),
+        format!("POST {path}\0 HTTP/1.1\r\nHost: localhost\r\n{json}{length}\r\n{body}").into(),
+        format!("POST {path} HTTP/9.9\r\nHost: localhost\r\n{json}{length}\r\n{body}").into(),
+        [b"POST /v1/sales/\xff/reservations HTTP/1.1\r\nHost: localhost\r\n\r\n".as_slice()].concat(),
+        format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(300_000)).into(),
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".to_vec(),
     ];
     for request in requests {

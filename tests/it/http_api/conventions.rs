@@ -63,7 +63,7 @@ async fn unknown_paths_and_methods_are_problems_too() {
         ("PATCH", "/v1/sales/x/stock/a", "GET, PUT"),
         ("GET", "/v1/sales/x/reservations/y/confirm", "POST"),
         ("OPTIONS", "/v1/sales/x/reservations", "POST, GET"),
-        ("TRACE", "/livez", "GET"),
+        ("TRACE", "/livez", "GET, HEAD"),
         ("BREW", "/v1/sales/x", "GET, PUT, DELETE"),
     ] {
         let answer = api.call(method, path).send().await.expect(405, "method_not_allowed");

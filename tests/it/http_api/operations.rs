@@ -11,6 +11,10 @@ async fn probes_answer() {
     let api = shared_api();
     assert_eq!(api.get("/livez").await.expect(200, "").body, json!({"status": "alive"}));
     assert_eq!(api.get("/readyz").await.expect(200, "").body, json!({"status": "ready"}));
+    for path in ["/livez", "/readyz"] {
+        let answer = api.call("HEAD", path).send().await;
+        assert_eq!((answer.status, answer.text.as_str()), (200, ""), "{path}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use crate::support::shared_on;
 use actix_web::rt::System;
 use clap::Parser;
 use std::sync::{OnceLock, mpsc};
+use stockade::api_keys::Access;
 use stockade::app::Application;
 use stockade::config::{Config, Options};
 use stockade::store::Shared;
@@ -16,18 +17,29 @@ pub struct InProcess {
     pub api: Api,
     pub shared: Shared,
     pub redis: RedisServer,
+    /// Where probes and metrics are, if they have an address of their own.
+    pub ops: Option<Api>,
     stop: Option<oneshot::Sender<()>>,
 }
 
-fn options() -> Options {
-    let flags = ["stockade", "--listen", "127.0.0.1:0", "--workers", "2", "--drain-seconds", "1"];
+fn options(more: &[&str]) -> Options {
     // Tests compare all that is stored; those that want a background audit make one themselves.
-    let flags = flags.into_iter().chain(["--audit-interval-seconds", "0"]);
-    Config::try_parse_from(flags).unwrap().options
+    let mut flags =
+        vec!["stockade", "--workers", "2", "--drain-seconds", "1", "--audit-interval-seconds", "0"];
+    if !more.contains(&"--listen") {
+        flags.extend(["--listen", "127.0.0.1:0"]);
+    }
+    Config::try_parse_from(flags.iter().chain(more)).unwrap().options
 }
 
 impl InProcess {
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more flags.
+    pub fn with(flags: &[&str]) -> Self {
+        let options = options(flags);
         // Nothing is lost in a crash on purpose here, so it need not wait for the disk.
         let args = ["--appendfsync", "no"].map(String::from).to_vec();
         let redis = RedisServer::with(ServerOptions { args, ..ServerOptions::default() });
@@ -37,14 +49,16 @@ impl InProcess {
         let served = shared.clone();
         std::thread::spawn(move || {
             System::new().block_on(async move {
-                let application = Application::build(&options(), served).unwrap();
-                address_sender.send(application.address()).unwrap();
+                let access = Access::of(&options).unwrap();
+                let application = Application::build(&options, served, access).unwrap();
+                address_sender.send((application.address(), application.ops_address())).unwrap();
                 let stop = async move { drop(stopped.await) };
                 application.run_until_stopped(stop).await.unwrap();
             });
         });
-        let address = address.recv().expect("the service starts");
-        Self { api: Api::new(format!("http://{address}")), shared, redis, stop: Some(stop) }
+        let (address, ops) = address.recv().expect("the service starts");
+        let ops = ops.map(|address| Api::new(format!("http://{address}")));
+        Self { api: Api::new(format!("http://{address}")), shared, redis, ops, stop: Some(stop) }
     }
 
     /// Moves time for its scripts.

@@ -19,6 +19,8 @@ pub struct ServiceOptions {
     pub redis_url: Option<String>,
     /// More flags.
     pub args: Vec<String>,
+    /// Probes and metrics on an address of their own.
+    pub ops: bool,
 }
 
 /// `stockade serve` in a folder of its own. It goes when this is dropped, and its engine too.
@@ -26,6 +28,7 @@ pub struct Service {
     sandbox: Sandbox,
     options: ServiceOptions,
     address: SocketAddr,
+    ops: Option<SocketAddr>,
     child: Option<Child>,
 }
 
@@ -50,7 +53,8 @@ impl Service {
     }
 
     pub async fn with(options: ServiceOptions) -> Self {
-        let mut service = Self { sandbox: Sandbox::new(), options, address: own_address(), child: None };
+        let ops = options.ops.then(own_address);
+        let mut service = Self { sandbox: Sandbox::new(), options, address: own_address(), ops, child: None };
         service.launch();
         service.is_ready().await;
         service
@@ -58,6 +62,11 @@ impl Service {
 
     pub fn api(&self) -> Api {
         Api::new(format!("http://{}", self.address))
+    }
+
+    /// Where probes and metrics are.
+    pub fn ops(&self) -> Api {
+        Api::new(format!("http://{}", self.ops.unwrap_or(self.address)))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -116,6 +125,9 @@ impl Service {
         let log = File::options().create(true).append(true).open(self.sandbox.path().join(LOG_FILE)).unwrap();
         let mut command = command(self.sandbox.path(), &self.data_dir());
         command.args(["--listen", &self.address.to_string()]);
+        if let Some(ops) = self.ops {
+            command.args(["--ops-listen", &ops.to_string()]);
+        }
         if let Some(url) = &self.options.redis_url {
             command.args(["--redis-url", url]);
         }
@@ -124,7 +136,7 @@ impl Service {
     }
 
     async fn is_ready(&mut self) {
-        let api = self.api();
+        let api = self.ops();
         eventually("the service is ready", async || {
             if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
                 panic!("the service ended, {status}:\n{}", self.log());
@@ -136,7 +148,7 @@ impl Service {
 }
 
 /// The program, with nothing of this shell's settings.
-fn command(folder: &Path, data_dir: &Path) -> Command {
+pub fn program(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stockade"));
     for (name, _) in std::env::vars_os() {
         let is_ours = name.to_string_lossy().starts_with("STOCKADE_");
@@ -145,9 +157,15 @@ fn command(folder: &Path, data_dir: &Path) -> Command {
             command.env_remove(name);
         }
     }
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn command(folder: &Path, data_dir: &Path) -> Command {
+    let mut command = program(folder);
     // Two, so that one sale has two lanes in a process; a test's own flag wins.
-    command.env("STOCKADE_WORKERS", "2").args(["serve", "--log", "json"]);
-    command.arg("--data-dir").arg(data_dir).current_dir(folder).stdin(Stdio::null());
+    command.env("STOCKADE_WORKERS", "2");
+    command.args(["serve", "--log", "json"]).arg("--data-dir").arg(data_dir);
     command
 }
 

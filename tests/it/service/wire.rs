@@ -84,7 +84,7 @@ impl Wire {
 /// A POST as it goes over the wire.
 pub fn post(path: &str, key: &str, body: &str) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: stockade\r\nContent-Type: application/json\r\nIdempotency-Key: {key}\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: {key}\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )

@@ -1,0 +1,142 @@
+//! Every route with every scope.
+
+use super::Keyring;
+use crate::service::{Sale, document, operations};
+use serde_json::{Value, json};
+use stockade::domain::Scope;
+
+/// Who may call what, beside the operator; `public` needs no key.
+const TABLE: &str = "
+    GET    /livez                                           public
+    GET    /readyz                                          public
+    GET    /openapi.json                                    public
+    GET    /docs/                                           public
+    GET    /problems                                        public
+    GET    /problems/{code}                                 public
+    GET    /metrics                                         metrics
+    GET    /v1/sales                                        storefront
+    GET    /v1/sales/{sale}                                 storefront
+    PUT    /v1/sales/{sale}                                 operator
+    PATCH  /v1/sales/{sale}                                 operator
+    DELETE /v1/sales/{sale}                                 operator
+    POST   /v1/sales/{sale}/pause                           operator
+    POST   /v1/sales/{sale}/resume                          operator
+    POST   /v1/sales/{sale}/close                           operator
+    GET    /v1/sales/{sale}/stock                           storefront
+    GET    /v1/sales/{sale}/stock/{sku}                     storefront
+    PUT    /v1/sales/{sale}/stock/{sku}                     operator
+    POST   /v1/sales/{sale}/stock/{sku}/adjustments         operator
+    GET    /v1/sales/{sale}/stock/{sku}/adjustments         operator
+    GET    /v1/sales/{sale}/events                          storefront
+    GET    /v1/sales/{sale}/buyers/{buyer}                  storefront
+    POST   /v1/sales/{sale}/reservations                    storefront
+    GET    /v1/sales/{sale}/reservations                    storefront
+    GET    /v1/sales/{sale}/reservations/{id}               storefront
+    POST   /v1/sales/{sale}/reservations/{id}/confirm       storefront
+    POST   /v1/sales/{sale}/reservations/{id}/release       storefront
+    POST   /v1/sales/{sale}/reservations/{id}/extend        storefront
+    POST   /v1/sales/{sale}/reservations/{id}/return        storefront
+";
+
+/// Method, path, and the scope of the table.
+fn table() -> Vec<(&'static str, &'static str, &'static str)> {
+    let mut rows = Vec::new();
+    for line in TABLE.lines().filter(|line| !line.trim().is_empty()) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        rows.push((words[0], words[1], words[2]));
+    }
+    rows
+}
+
+#[test]
+fn the_table_has_every_route_and_the_document_says_the_same() {
+    let mut listed: Vec<_> =
+        table().iter().map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
+    let mut described: Vec<_> = operations().map(|(method, path, _)| (method, path.to_owned())).collect();
+    listed.sort();
+    described.sort();
+    assert_eq!(listed, described);
+
+    let scheme = &document()["components"]["securitySchemes"]["key"];
+    assert_eq!((&scheme["type"], &scheme["scheme"]), (&json!("http"), &json!("bearer")));
+    for (method, path, scope) in table() {
+        let (_, _, operation) = operations().find(|(of, at, _)| *of == method && *at == path).unwrap();
+        let expected = match scope {
+            "public" => json!([]),
+            "operator" => json!([{"key": ["operator"]}]),
+            scope => json!([{"key": [scope]}, {"key": ["operator"]}]),
+        };
+        assert_eq!(operation["security"], expected, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
+    let keyring = Keyring::new();
+    let tokens = Scope::ALL.map(|scope| (scope, keyring.add(scope.as_str(), scope, &[])));
+    let service = keyring.service();
+    let operator = service.api.with_token(&tokens[1].1);
+    let sale = Sale::of(&operator, 5).await;
+    let id = sale.hold(1).await;
+    let fill = |path: &str| {
+        path.replace("{sale}", &sale.name)
+            .replace("{sku}", "a")
+            .replace("{buyer}", "jane")
+            .replace("{id}", &id)
+            .replace("{code}", "sold_out")
+    };
+    // First those who are not let in: nothing changes.
+    let before = service.dump().await;
+    for (method, path, needed) in table() {
+        let call = |token: &str| service.api.with_token(token).call(method, &fill(path)).send();
+        if needed == "public" {
+            continue;
+        }
+        service.api.call(method, &fill(path)).send().await.expect(401, "unauthorized");
+        call("nobody.nothing").await.expect(401, "unauthorized");
+        for (scope, token) in &tokens {
+            if scope.as_str() != needed && *scope != Scope::Operator {
+                let refused = call(token).await.expect(403, "forbidden");
+                let detail = refused.body["detail"].as_str().unwrap();
+                assert!(detail.contains(needed) && detail.contains(scope.as_str()), "{detail}");
+            }
+        }
+    }
+    assert_eq!(service.dump().await, before);
+    // Then those who are. What they send makes no sense to most routes, but it is they who say so.
+    for (method, path, needed) in table() {
+        let is_let_in = |status: u16| status < 500 && ![401, 403].contains(&status);
+        for (scope, token) in &tokens {
+            if needed == "public" || scope.as_str() == needed || *scope == Scope::Operator {
+                let path = fill(path).replace(&sale.name, "nowhere");
+                let answer = service.api.with_token(token).call(method, &path).send().await;
+                assert!(is_let_in(answer.status), "{scope}: {method} {path}: {}", answer.text);
+            }
+        }
+        if needed == "public" {
+            let answer = service.api.call(method, &fill(path)).send().await;
+            assert!(is_let_in(answer.status), "{method} {path}: {}", answer.text);
+        }
+    }
+    // What is not there is not there for anybody.
+    service.api.get("/v1/orders").await.expect(404, "not_found");
+    service.api.call("PATCH", "/v1/sales").send().await.expect(405, "method_not_allowed");
+    let head = service.api.call("HEAD", "/livez").send().await;
+    assert_eq!(head.status, 200);
+}
+
+#[tokio::test]
+async fn a_storefront_sells_and_an_operator_does_both() {
+    let keyring = Keyring::new();
+    let operator = keyring.add("boss", Scope::Operator, &[]);
+    let storefront = keyring.add("shop", Scope::Storefront, &[]);
+    let service = keyring.service();
+    let sale = Sale::of(&service.api.with_token(&operator), 5).await;
+    let shop = Sale { api: service.api.with_token(&storefront), name: sale.name.clone() };
+    for sale in [&shop, &sale] {
+        let id = sale.hold(1).await;
+        sale.settle(&id, "confirm", Value::Null).await.expect(200, "");
+    }
+    shop.post("/close", Value::Null).await.expect(403, "forbidden");
+    sale.post("/close", Value::Null).await.expect(200, "");
+}

@@ -3,6 +3,7 @@
 
 pub mod event;
 pub mod id;
+pub mod level_page;
 pub mod outcome;
 pub mod page;
 pub mod quantity;
@@ -13,6 +14,7 @@ pub mod time;
 
 pub use event::{Cursor, Event, EventKind};
 pub use id::{Buyer, Caller, IdempotencyKey, OperationId, Reference, ReservationId, SaleId, Sku};
+pub use level_page::LevelPage;
 pub use outcome::{Decision, Outcome, Refusal};
 pub use page::{Page, PageRequest};
 pub use quantity::{Lines, Quantity};

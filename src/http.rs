@@ -43,14 +43,14 @@ fn reservation_paths() -> Vec<Path> {
             200,
             reservations::reservations,
         ),
-        Path::new("/v1/sales/{sale}/reservations/{id}/confirm").on(Method::POST, 200, reservations::confirm),
-        Path::new("/v1/sales/{sale}/reservations/{id}/release").on(Method::POST, 200, reservations::release),
         Path::new("/v1/sales/{sale}/stock/{sku}").on(Method::GET, 200, stock::level).on(
             Method::PUT,
             201,
             stock::put_sku,
         ),
         Path::new("/v1/sales/{sale}/stock").on(Method::GET, 200, stock::levels),
+        Path::new("/v1/sales/{sale}/reservations/{id}/confirm").on(Method::POST, 200, reservations::confirm),
+        Path::new("/v1/sales/{sale}/reservations/{id}/release").on(Method::POST, 200, reservations::release),
         Path::new(ONE).on(Method::GET, 200, reservations::reservation),
         Path::new("/v1/sales/{sale}/reservations/{id}/extend").on(Method::POST, 200, reservations::extend),
         Path::new("/v1/sales/{sale}/reservations/{id}/return").on(

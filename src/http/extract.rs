@@ -110,7 +110,8 @@ impl Parameters {
         self.take("after").filter(|text| !text.is_empty())
     }
 
-    fn take(&mut self, name: &str) -> Option<String> {
+    /// The value of one.
+    pub fn take(&mut self, name: &str) -> Option<String> {
         let place = self.0.iter().position(|pair| pair.0 == name)?;
         Some(self.0.swap_remove(place).1)
     }
@@ -141,6 +142,13 @@ fn limit(parameters: &mut Parameters) -> Result<usize, Problem> {
 impl QueryParameters for PageRequest {
     fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
         Ok(Self { limit: limit(parameters)?, after: parameters.take_after() })
+    }
+}
+
+/// Two kinds of parameters in one query.
+impl<A: QueryParameters, B: QueryParameters> QueryParameters for (A, B) {
+    fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok((A::take(parameters)?, B::take(parameters)?))
     }
 }
 

@@ -11,6 +11,7 @@ mod lua_contract;
 mod model;
 mod proxy;
 mod races;
+mod reads;
 mod redis_server;
 mod sandbox;
 mod self_test;

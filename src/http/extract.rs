@@ -96,6 +96,9 @@ pub struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
     fn read(query: &str) -> Result<Self, Problem> {
+        if query.is_empty() {
+            return Ok(Self(Vec::new())); // as nearly all are
+        }
         let pairs = web::Query::<Vec<(String, String)>>::from_query(query)
             .map_err(|_| Problem::with_detail(Code::InvalidRequest, "The query cannot be read."))?
             .into_inner();

@@ -49,11 +49,16 @@ def milliseconds(text):
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[unit]
 
 
-def wrk(side, sale, run, seconds, threads, pids):
+def wrk_reserve(side, sale, run, seconds, threads, pids):
+    """Reservations, each with a buyer and a key of its own."""
+    env = {"SALE": sale, "SKU": "hot", "RUN": run}
+    return wrk(side, ["-s", os.path.join(HERE, "reserve.lua"), f"http://127.0.0.1:{side.port}/"], seconds, threads, pids, env)
+
+
+def wrk(side, what, seconds, threads, pids, env=None):
     """One run of wrk. Counts come from its own summary; socket errors make the run void."""
-    env = {**os.environ, "SALE": sale, "SKU": "hot", "RUN": run}
-    command = ["wrk", "-t", str(threads), "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--timeout", "10s", "--latency",
-               "-s", os.path.join(HERE, "reserve.lua"), f"http://127.0.0.1:{side.port}/"]
+    env = {**os.environ, **(env or {})}
+    command = ["wrk", "-t", str(threads), "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--timeout", "10s", "--latency", *what]
     with Cpu(**pids) as cpu:
         done = subprocess.run(command, env=env, capture_output=True, text=True)
     out = done.stdout
@@ -81,7 +86,7 @@ def wrk_accepted(side, sale, run, seconds, threads, pids):
     When wrk ends it drops what is under way (at most one request a connection): those may be held without being counted.
     """
     before = side.held(sale) if hasattr(side, "held") else None
-    result = wrk(side, sale, run, seconds, threads, pids)
+    result = wrk_reserve(side, sale, run, seconds, threads, pids)
     if result["refused"]:
         raise Failed(f"{side.name}: {result['refused']} of {result['requests']} answers were not 2xx")
     if before is not None:
@@ -99,12 +104,26 @@ def wrk_sold_out(side, sale, run, seconds, threads, pids):
     body = side.reserve(sale, f"{run}-probe", status=409)[1]
     if json.loads(body)["code"] != "sold_out":
         raise Failed(f"{side.name}: refused for another reason: {body!r}")
-    result = wrk(side, sale, run, seconds, threads, pids)
+    result = wrk_reserve(side, sale, run, seconds, threads, pids)
     if result["refused"] != result["requests"]:
         raise Failed(f"{side.name}: {result['requests'] - result['refused']} sold-out answers were 2xx")
     after = side.level(sale)
     if any(before[name] != after[name] for name in ("available", "held", "sold", "granted")):
         raise Failed(f"{side.name}: refusals moved the stock: {before} -> {after}")
+    return result
+
+
+def wrk_level(side, sale, _run, seconds, threads, pids):
+    """Reads of one level. Every answer must be a success; of the service, most must come from its cache."""
+    before = side.cache_requests() if hasattr(side, "cache_requests") else None
+    result = wrk(side, [f"http://127.0.0.1:{side.port}/v1/sales/{sale}/stock/hot"], seconds, threads, pids)
+    if result["refused"]:
+        raise Failed(f"{side.name}: {result['refused']} of {result['requests']} answers were not 2xx")
+    if before is not None:
+        hits, reads = (after - start for after, start in zip(side.cache_requests(), before))
+        if not 0 <= reads - result["requests"] <= CONNECTIONS:
+            raise Failed(f"{side.name}: {result['requests']} answers, but {reads} reads of the cache")
+        result["hit_ratio"] = hits / reads
     return result
 
 

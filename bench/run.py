@@ -77,6 +77,10 @@ class Run:
             self.sample = model.reserve(SALE, "sample")
             self.sides["noop"] = Noop(self.folder, self.sample)
             print(f"no-op answers {len(self.sample[1])} bytes and the headers of {model.name}")
+            if "service" in wanted:
+                level = self.sides["service"].cached_level(SALE)
+                self.sides["noop read"] = Noop(self.folder, level, "noop-read", status=200)
+                print(f"no-op read answers {len(level[1])} bytes")
 
     def stop(self):
         for side in self.sides.values():
@@ -91,6 +95,8 @@ class Run:
         self.samples.setdefault(name, []).append(result)
         figure = result.get("per_second")
         counts = ", ".join(f"{key} {result[key]}" for key in ("requests", "refused", "held", "uncounted", "statuses") if key in result)
+        if "hit_ratio" in result:
+            counts += f", {result['hit_ratio']:.4%} from the cache"
         shown = f"{figure:10.0f}/s" if figure else f"{result['p99_us'] / 1000:8.2f} ms p99"
         print(f"  {name:<22}{shown}   {counts}", flush=True)
         return result
@@ -118,6 +124,9 @@ class Run:
             steps.append(lambda: self.wrk("reserve", load.wrk_accepted, service, SALE, word))
             steps.append(lambda: self.wrk("sold out", load.wrk_sold_out, service, GONE, word))
             steps.append(self.unsafe_reserve(service, word))
+            steps.append(lambda: self.wrk("level", load.wrk_level, service, SALE, word))
+        if "noop read" in self.sides:
+            steps.append(lambda: self.wrk("noop read", load.wrk_level, self.sides["noop read"], SALE, word))
         if "plain" in wanted:
             steps.append(lambda: self.wrk("plain", load.wrk_accepted, self.sides["plain"], SALE, word))
         if "tuned" in wanted:
@@ -206,6 +215,7 @@ class Run:
             Row("reserve / plain bb8 pool", ratio("reserve", "plain"), 2.0, 3.0),
             Row("reserve / redis-benchmark", ratio("reserve", "redis-benchmark"), 1.0, 1.3),
             Row("sold out / no-op POST", ratio("sold out", "noop"), 0.7, 0.85),
+            Row("cached level / no-op GET", ratio("level", "noop read"), 0.85, 0.95),
             Row("fsync always / fsync no", ratio("reserve", "reserve, fsync no"), 0.8, 0.95),
             Row("p99 at half peak / no-op's", ratio("service at rate", "noop at rate", "p99_us"), 3.0, None, lower=True),
             Row("Redis bytes a hold", memory, 600, 450, lower=True),

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -113,6 +114,16 @@ class Service(Side):
             raise Failed(f"units were made or lost: {level}")
         return level
 
+    def cached_level(self, sale):
+        return self.expect(200, "GET", f"/v1/sales/{sale}/stock/hot")
+
+    def cache_requests(self):
+        """Reads of levels that this process answered so far: from its cache, and all."""
+        _, raw = self.expect(200, "GET", "/metrics")
+        counts = {result: int(count) for result, count in
+                  re.findall(r'stockade_cache_requests_total\{cache="levels",result="(\w+)"\} (\d+)', raw.decode())}
+        return counts["hit"], sum(counts.values())
+
     def held(self, sale):
         return self.level(sale)["held"]
 
@@ -153,15 +164,15 @@ class Plain(Side):
 class Noop(Side):
     """actix-web with an answer of the same size and headers as `sample`, one real answer of the service."""
 
-    def __init__(self, folder, sample):
+    def __init__(self, folder, sample, name="noop", status=201):
         headers, body = sample
-        body_file, headers_file = os.path.join(folder, "answer"), os.path.join(folder, "headers")
+        body_file, headers_file = os.path.join(folder, f"{name}-answer"), os.path.join(folder, f"{name}-headers")
         with open(body_file, "wb") as out:
             out.write(body)
         with open(headers_file, "w") as out:
             out.writelines(f"{name}: {value}\n" for name, value in headers if name.lower() not in OWN_HEADERS)
-        super().__init__("noop", "noop", folder, lambda port: {
-            "LISTEN": f"127.0.0.1:{port}", "ANSWER_FILE": body_file, "HEADERS_FILE": headers_file})
+        super().__init__(name, "noop", folder, lambda port: {
+            "LISTEN": f"127.0.0.1:{port}", "STATUS": str(status), "ANSWER_FILE": body_file, "HEADERS_FILE": headers_file})
 
 
 def seed_sale(redis, sale, initial):

@@ -4,6 +4,7 @@
 pub mod caller;
 pub mod event;
 pub mod id;
+pub mod level_page;
 pub mod outcome;
 pub mod page;
 pub mod quantity;
@@ -18,6 +19,7 @@ pub use event::{Cursor, Event, EventKind};
 pub use id::{
     Buyer, IdempotencyKey, KeyName, OperationId, Reference, ReservationId, SaleId, SalePattern, Sku,
 };
+pub use level_page::LevelPage;
 pub use outcome::{Decision, Outcome, Refusal};
 pub use page::{Page, PageRequest};
 pub use quantity::{Lines, Quantity};

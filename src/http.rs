@@ -88,6 +88,13 @@ fn reservation_paths() -> Vec<Path> {
         Path::new("/v1/sales/{sale}/reservations")
             .on(Method::POST, 201, STOREFRONT, reservations::reserve)
             .on(Method::GET, 200, STOREFRONT, reservations::reservations),
+        Path::new("/v1/sales/{sale}/stock/{sku}").on(Method::GET, 200, STOREFRONT, stock::level).on(
+            Method::PUT,
+            201,
+            OPERATOR,
+            stock::put_sku,
+        ),
+        Path::new("/v1/sales/{sale}/stock").on(Method::GET, 200, STOREFRONT, stock::levels),
         Path::new("/v1/sales/{sale}/reservations/{id}/confirm").on(
             Method::POST,
             200,
@@ -100,13 +107,6 @@ fn reservation_paths() -> Vec<Path> {
             STOREFRONT,
             reservations::release,
         ),
-        Path::new("/v1/sales/{sale}/stock/{sku}").on(Method::GET, 200, STOREFRONT, stock::level).on(
-            Method::PUT,
-            201,
-            OPERATOR,
-            stock::put_sku,
-        ),
-        Path::new("/v1/sales/{sale}/stock").on(Method::GET, 200, STOREFRONT, stock::levels),
         Path::new(ONE).on(Method::GET, 200, STOREFRONT, reservations::reservation),
         Path::new("/v1/sales/{sale}/reservations/{id}/extend").on(
             Method::POST,

@@ -4,9 +4,11 @@
 //! start: an event then costs one atomic addition, and every counter exists at 0 before it is first needed. The one
 //! exception is a status of HTTP that a route rarely has: its counter appears with its first answer.
 
+mod caches;
 pub mod catalogue;
 mod requests;
 
+pub use caches::CacheMetrics;
 pub use requests::HttpMetrics;
 
 use catalogue::{Kind, METRICS, OTHER};
@@ -31,6 +33,7 @@ pub struct Metrics {
     connections: HashMap<&'static str, Gauge>,
     pool_wait: Histogram,
     redis_errors: HashMap<&'static str, Counter>,
+    caches: HashMap<&'static str, CacheMetrics>,
     holds_open: Gauge,
     holds_overdue: Gauge,
     redis_up: Gauge,
@@ -87,6 +90,10 @@ impl Metrics {
                 .collect(),
             pool_wait: histogram(catalogue::POOL_WAIT, &[]),
             redis_errors: counters(catalogue::REDIS_ERRORS, "kind", catalogue::REDIS_ERROR_KINDS),
+            caches: catalogue::CACHES
+                .iter()
+                .map(|cache| (*cache, CacheMetrics::new(&recorder, cache)))
+                .collect(),
             holds_open: gauge(catalogue::HOLDS_OPEN, &[]),
             holds_overdue: gauge(catalogue::HOLDS_OVERDUE, &[]),
             redis_up: gauge(catalogue::REDIS_UP, &[]),
@@ -158,6 +165,11 @@ impl Metrics {
         if let Some(counter) = self.redis_errors.get(kind).or_else(|| self.redis_errors.get(OTHER)) {
             counter.increment(1);
         }
+    }
+
+    /// Counters of one of `catalogue::CACHES`; of another one none that anybody sees.
+    pub fn cache(&self, cache: &'static str) -> CacheMetrics {
+        self.caches.get(cache).cloned().unwrap_or_default()
     }
 
     /// Whether Redis answered just now.

@@ -2,12 +2,15 @@
 //! sends it, and reads its words.
 
 pub mod audit;
+pub mod cache;
 pub mod checks;
 pub mod error;
 pub mod events;
 pub mod group_commit;
 pub mod ids;
 pub mod keys;
+pub mod level_cache;
+pub mod levels;
 pub mod pool;
 pub mod reply;
 pub mod reservations;
@@ -32,13 +35,16 @@ use futures_util::future::{BoxFuture, Shared as SharedFuture};
 use group_commit::{Answered, Committer, Lane, Request};
 use ids::IdMaker;
 use keys::SaleKeys;
+use level_cache::{LevelCache, PageTimes};
 use quick_cache::sync::Cache;
 use redis::{Cmd, Value};
 use reply::CallRefusal;
 use scripts::{Script, Scripts};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// A decision, or why there is none.
 pub type Decided<T> = Result<Decision<T>, StoreError>;
@@ -46,19 +52,42 @@ pub type Decided<T> = Result<Decision<T>, StoreError>;
 /// Incarnations of sales that a store remembers; what is forgotten is read again.
 const SALES_REMEMBERED_MAX: usize = 10_000;
 
-/// Time is the Redis server's, plus an offset that is 0 outside tests.
-#[derive(Debug, Default)]
-pub struct Clock(AtomicI64);
+/// Time is the Redis server's, plus an offset that is 0 outside tests. Only what this process keeps for itself goes by
+/// the process's own time, plus the same offset.
+#[derive(Debug)]
+pub struct Clock {
+    offset_ms: AtomicI64,
+    begun: Instant,
+    stopped: AtomicBool,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { offset_ms: AtomicI64::new(0), begun: Instant::now(), stopped: AtomicBool::new(false) }
+    }
+}
 
 impl Clock {
     /// Milliseconds that every script adds to the server's time.
     pub fn offset_ms(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+        self.offset_ms.load(Ordering::Relaxed)
+    }
+
+    /// Milliseconds of the process's own time; only differences mean something.
+    pub fn elapsed_ms(&self) -> i64 {
+        let stopped = self.stopped.load(Ordering::Relaxed);
+        let own = if stopped { 0 } else { self.begun.elapsed().as_millis() as i64 };
+        own + self.offset_ms()
     }
 
     /// Moves time, in tests.
     pub fn advance_ms(&self, ms: i64) {
-        self.0.fetch_add(ms, Ordering::Relaxed);
+        self.offset_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// From now on the process's own time moves by `advance_ms` only, in tests; to be called before anything is kept.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
@@ -73,12 +102,17 @@ pub struct Shared {
     pub clock: Arc<Clock>,
     /// Where things are counted.
     pub metrics: Arc<Metrics>,
+    /// Levels of a moment ago.
+    pub cache: Arc<LevelCache>,
+    /// How long pages of levels are shared.
+    pub page_times: PageTimes,
 }
 
 impl Shared {
     /// For one Redis.
     pub fn new(config: PoolConfig, metrics: Arc<Metrics>) -> Self {
-        Self { config, scripts: Arc::new(Scripts::new()), clock: Arc::default(), metrics }
+        let (scripts, cache) = (Arc::new(Scripts::new()), Arc::new(LevelCache::new(&metrics)));
+        Self { config, scripts, clock: Arc::default(), metrics, cache, page_times: PageTimes::default() }
     }
 }
 
@@ -100,6 +134,11 @@ pub struct Store {
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
+    cache: Arc<LevelCache>,
+    page_times: PageTimes,
+    /// Reads for the cache that may be under way, and how long others wait for a turn.
+    turns: Arc<Semaphore>,
+    turn_wait: Duration,
     /// How long an audit rests after each page: so many times what the page took.
     audit_rests: u32,
 }
@@ -131,6 +170,10 @@ impl Store {
             committer,
             sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)),
             loading: Arc::default(),
+            cache: Arc::clone(&shared.cache),
+            page_times: shared.page_times,
+            turns: Arc::new(Semaphore::new((shared.config.size as usize / 2).max(1))),
+            turn_wait: shared.config.wait_timeout,
             audit_rests: 0,
         })
     }

@@ -7,13 +7,15 @@ KEYS[3]      st:{sale}:done
 KEYS[4]      st:{sale}:orphans
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      limit                  most ids of each kind
-Returns      {now, status, next_ms, open, overdue, orphans, overdue ids, ids to archive}; next_ms is the earliest
-             deadline or end of retention ('' = none); ids are joined by commas; a deleted sale lists all of `done`
+Returns      {now, status, next_ms, open, overdue, orphans, overdue ids, ids to archive, deleted_at_ms}; next_ms is the
+             earliest deadline or end of retention; '' = none; ids are joined by commas; a deleted sale lists all of
+             `done`
 Errors       CORRUPT what           a key holds what no script wrote
 Writes       nothing. Cost O(limit + log n). ]]
 local now = now_ms(tonumber(ARGV[1]))
 local limit = ARGV[2]
-local status = read('rules', 'HGET', KEYS[1], 'status') or ''
+local rules = read('rules', 'HMGET', KEYS[1], 'status', 'deleted_at_ms')
+local status = rules[1] or ''
 local open = read('due', 'ZCARD', KEYS[2])
 local overdue_count = open > 0 and redis.call('ZCOUNT', KEYS[2], '-inf', format('%d', now)) or 0
 local overdue = redis.call('ZRANGE', KEYS[2], '-inf', format('%d', now), 'BYSCORE', 'LIMIT', 0, limit)
@@ -31,4 +33,5 @@ end
 return {
   format('%d', now), status, next_ms and format('%d', next_ms) or '', format('%d', open),
   format('%d', overdue_count), format('%d', orphans), concat(overdue, ','), concat(ended, ','),
+  rules[2] or '',
 }

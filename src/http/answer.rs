@@ -4,8 +4,10 @@ use super::problem::{Code, Problem};
 use crate::domain::{Decision, Outcome, Page, Sale};
 use crate::store::StoreError;
 use actix_web::HttpResponse;
+use actix_web::body::MessageBody;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::web::Bytes;
 use serde::Serialize;
 
 /// Says in one word how a mutation went: the words of the metric label `outcome`.
@@ -39,6 +41,11 @@ pub fn found<T: Serialize>(decided: Result<Decision<T>, StoreError>) -> Answer {
     json(StatusCode::OK, &done(decided)?.value)
 }
 
+/// Answer to a read of what is JSON already.
+pub fn found_json(decided: Result<Decision<Bytes>, StoreError>) -> Answer {
+    Ok(of_json(StatusCode::OK, done(decided)?.value))
+}
+
 /// Answer to a mutation: its value, and how it went.
 pub fn carried_out<T: Serialize>(status: StatusCode, done: &Done<T>) -> Answer {
     let mut answer = json(status, &done.value)?;
@@ -59,9 +66,13 @@ pub fn say_outcome(answer: &mut HttpResponse, outcome: Outcome) {
 pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
     let mut body = Vec::with_capacity(640);
     serde_json::to_writer(&mut body, value).map_err(|_| Problem::new(Code::Internal))?;
+    Ok(of_json(status, body))
+}
+
+fn of_json(status: StatusCode, body: impl MessageBody + 'static) -> HttpResponse {
     let mut answer = HttpResponse::with_body(status, body).map_into_boxed_body();
     answer.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    Ok(answer)
+    answer
 }
 
 /// One page with one item, or none: how a look-up that may find nothing answers.

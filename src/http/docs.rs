@@ -32,6 +32,16 @@ pub struct PageParameters {
     after: Option<String>,
 }
 
+/// How new levels must be.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `stock::Fresh` reads")]
+pub struct FreshParameter {
+    /// `true`: read them now, and not from a cache.
+    #[param(default = false)]
+    fresh: Option<bool>,
+}
+
 /// Which reservations.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

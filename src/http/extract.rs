@@ -44,6 +44,9 @@ pub struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
     fn read(query: &str) -> Result<Self, Problem> {
+        if query.is_empty() {
+            return Ok(Self(Vec::new())); // as nearly all are
+        }
         let pairs = web::Query::<Vec<(String, String)>>::from_query(query)
             .map_err(|_| Problem::with_detail(Code::InvalidRequest, "The query cannot be read."))?
             .into_inner();
@@ -58,7 +61,8 @@ impl Parameters {
         self.take("after").filter(|text| !text.is_empty())
     }
 
-    fn take(&mut self, name: &str) -> Option<String> {
+    /// The value of one.
+    pub fn take(&mut self, name: &str) -> Option<String> {
         let place = self.0.iter().position(|pair| pair.0 == name)?;
         Some(self.0.swap_remove(place).1)
     }
@@ -89,6 +93,13 @@ fn limit(parameters: &mut Parameters) -> Result<usize, Problem> {
 impl QueryParameters for PageRequest {
     fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
         Ok(Self { limit: limit(parameters)?, after: parameters.take_after() })
+    }
+}
+
+/// Two kinds of parameters in one query.
+impl<A: QueryParameters, B: QueryParameters> QueryParameters for (A, B) {
+    fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok((A::take(parameters)?, B::take(parameters)?))
     }
 }
 

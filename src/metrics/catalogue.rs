@@ -65,6 +65,8 @@ catalogue! {
         "Time spent waiting for a connection of the pool.";
     REDIS_ERRORS "stockade_redis_errors_total" Kind::Counter,
         "Failed calls of Redis by kind.";
+    CACHE_REQUESTS "stockade_cache_requests_total" Kind::Counter,
+        "Reads of levels by cache (levels: of this process; pages: shared by all) and result.";
     BUILD_INFO "stockade_build_info" Kind::Gauge,
         "Always 1; the version is in the label.";
     HOLDS_OPEN "stockade_holds_open" Kind::Gauge,
@@ -91,6 +93,10 @@ pub const SCRIPTS: &[&str] =
     &["reserve", "confirm", "release", "extend", "return_reservation", "expire", "adjust", "archive", OTHER];
 /// Values of `state` of a connection.
 pub const CONNECTION_STATES: &[&str] = &["idle", "in_use"];
+/// Values of `cache`.
+pub const CACHES: &[&str] = &["levels", "pages"];
+/// Values of `result` of a cache: it had it, it did not, it had an old one that somebody else was making anew.
+pub const CACHE_RESULTS: [&str; 3] = ["hit", "miss", "stale"];
 /// Values of `kind` of a Redis error.
 pub const REDIS_ERROR_KINDS: &[&str] = &[
     "store_full",

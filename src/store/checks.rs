@@ -134,6 +134,8 @@ impl Store {
         let ended = self.reservations(&sale, ReservationFilter::Ended, &page).await?;
         let ended = expect("list", ended, Outcome::Unchanged)?;
         let level = expect("levels", self.level(&sale, &sku).await?, Outcome::Unchanged)?;
+        let page = PageRequest { limit: 10, after: Some(sku.to_string()) };
+        expect("pages", self.recent_levels(sale.clone(), &page).await?, Outcome::Unchanged)?;
         if ended.items.len() != 2 || (level.available, level.granted) != (3, 3) {
             return Err(CheckError::SelfTest("the books do not balance".into()));
         }

@@ -80,6 +80,16 @@ impl SaleKeys {
     pub fn operation(&self, id: &str) -> String {
         format!("{}op:{id}", self.prefix)
     }
+
+    /// A page of levels that all processes share, by its number; it expires by itself.
+    pub fn levels(&self, page: usize) -> String {
+        format!("{}levels:{page}", self.prefix)
+    }
+
+    /// There while somebody makes that page anew; it expires by itself.
+    pub fn rebuild(&self, page: usize) -> String {
+        format!("{}rebuild:{page}", self.prefix)
+    }
 }
 
 /// The entry of a sale in `st:sales`.
@@ -100,5 +110,7 @@ mod tests {
         assert_eq!(keys.buyers(15), "st:{drop-1}:buyers:f");
         assert_eq!(keys.record("x"), "st:{drop-1}:r:x");
         assert_eq!(keys.operation("x"), "st:{drop-1}:op:x");
+        assert_eq!(keys.levels(39), "st:{drop-1}:levels:39");
+        assert_eq!(keys.rebuild(39), "st:{drop-1}:rebuild:39");
     }
 }

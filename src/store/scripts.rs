@@ -48,6 +48,8 @@ scripts! {
     repair_buyers = "sale/repair_buyers",
     read_sale = "sale/read",
     read_levels = "sale/read_levels",
+    find_page = "sale/find_page",
+    keep_page = "sale/keep_page",
     reserve = "reservation/reserve",
     confirm = "reservation/confirm",
     release = "reservation/release",

@@ -1,4 +1,4 @@
-//! Levels, the ledger of supply, and what a buyer has.
+//! The ledger of supply, and what a buyer has.
 
 use super::group_commit::{Body, Request, Verb};
 use super::keys::SaleKeys;
@@ -11,52 +11,6 @@ use redis::Value;
 const LEDGER_ENTRIES_MAX: usize = 5_000;
 
 impl Store {
-    /// Reads the level of one SKU.
-    pub async fn level(&self, sale: &SaleId, sku: &Sku) -> Decided<Level> {
-        Ok(match self.read_levels(sale, "one", sku.as_str(), 1).await? {
-            Decision::Done(outcome, mut levels) => match levels.pop() {
-                Some(level) => Decision::Done(outcome, level),
-                None => Decision::Refused(Refusal::UnknownSku(sku.clone())),
-            },
-            Decision::Refused(refusal) => Decision::Refused(refusal),
-        })
-    }
-
-    /// A page of levels by SKU.
-    pub async fn levels(&self, sale: &SaleId, page: &PageRequest) -> Decided<Page<Level>> {
-        let after = page.after.as_deref().unwrap_or_default();
-        Ok(match self.read_levels(sale, "page", after, page.limit).await? {
-            Decision::Done(outcome, items) => {
-                let is_full = items.len() == page.limit;
-                let next = items.last().filter(|_| is_full).map(|level| level.sku.to_string());
-                Decision::Done(outcome, Page { items, next })
-            }
-            Decision::Refused(refusal) => Decision::Refused(refusal),
-        })
-    }
-
-    async fn read_levels(&self, sale: &SaleId, mode: &str, sku: &str, limit: usize) -> Decided<Vec<Level>> {
-        let keys = SaleKeys::new(sale);
-        let script = &self.scripts().read_levels;
-        let mut cmd = script.call(3);
-        cmd.arg(keys.rules()).arg(keys.stock()).arg(&keys.skus);
-        cmd.arg(self.offset_ms()).arg(mode).arg(sku).arg(limit);
-        let texts = self.call(script, &cmd).await?;
-        match &texts[..] {
-            [word, now, levels @ ..] if word == "found" => {
-                let now = reply::time(now)?;
-                let levels: Result<_, _> =
-                    levels.iter().map(|text| reply::level(now, &mut Fields::of(text))).collect();
-                Ok(Decision::Done(Outcome::Unchanged, levels?))
-            }
-            [word, sku] if word == "unknown_sku" => {
-                let sku = sku.parse().map_err(|_| StoreError::Corrupt("skus".into()))?;
-                Ok(Decision::Refused(Refusal::UnknownSku(sku)))
-            }
-            _ => Ok(Decision::Refused(Refusal::UnknownSale)),
-        }
-    }
-
     /// Changes the supply of a SKU.
     pub async fn adjust(
         &self,

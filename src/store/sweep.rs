@@ -1,7 +1,7 @@
 //! What the sweeper asks of the store.
 
 use super::keys::SaleKeys;
-use super::{Store, StoreError, reply};
+use super::{Store, StoreError, cache, reply};
 use crate::domain::{SaleId, Timestamp};
 
 /// What is to be done in a sale.
@@ -11,6 +11,8 @@ pub struct Due {
     pub now: Timestamp,
     /// The sale is a tombstone.
     pub is_deleted: bool,
+    /// Since when.
+    pub deleted_at: Option<Timestamp>,
     /// There is no such sale.
     pub is_unknown: bool,
     /// When something will be due; none when nothing is held or kept.
@@ -36,6 +38,11 @@ pub enum Purge {
     Done,
 }
 
+/// So long a tombstone stays: a sale of the same name must not begin while a process may still show a level of this
+/// one, which it has read before the deletion.
+pub const TOMBSTONE_MS: i64 = 1_000;
+const _: () = assert!(TOMBSTONE_MS > 2 * (cache::TTL_MS + cache::TTL_JITTER_MS) as i64);
+
 /// Most records that one step of a purge removes: a request of another sale waits for one step at most.
 pub const PURGE_IDS_MAX: usize = 100;
 
@@ -48,12 +55,13 @@ impl Store {
         cmd.arg(keys.rules()).arg(keys.due()).arg(keys.done()).arg(keys.orphans());
         cmd.arg(self.offset_ms()).arg(limit);
         let texts = self.call(script, &cmd).await?;
-        let [now, status, next, open, overdue_count, orphans, overdue, ended] = &texts[..] else {
+        let [now, status, next, open, overdue_count, orphans, overdue, ended, deleted_at] = &texts[..] else {
             return Err(StoreError::Reply("not what is due".into()));
         };
         Ok(Due {
             now: reply::time(now)?,
             is_deleted: status == "deleted",
+            deleted_at: reply::optional(deleted_at, reply::time)?,
             is_unknown: status.is_empty(),
             next_at: reply::optional(next, reply::time)?,
             holds_open: reply::number(open)?,

@@ -5,7 +5,7 @@
 
 use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
-use crate::store::sweep::Purge;
+use crate::store::sweep::{Purge, TOMBSTONE_MS};
 use crate::store::{Store, StoreError, checks};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,6 +127,11 @@ async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, 
             return Ok(round);
         }
         if due.is_deleted {
+            let stays_ms = due.deleted_at.map_or(0, |at| at.as_ms() + TOMBSTONE_MS - due.now.as_ms());
+            if stays_ms > 0 {
+                round.next_in_ms = u64::try_from(stays_ms).ok();
+                return Ok(round);
+            }
             return purge(store, sale, generation).await;
         }
         if due.overdue.is_empty() && due.ended.is_empty() {

@@ -15,6 +15,7 @@ mod model;
 mod proxy;
 mod purge;
 mod races;
+mod reads;
 mod redis_server;
 mod repair;
 mod rules;

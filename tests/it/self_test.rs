@@ -1,7 +1,9 @@
 //! The self-test that runs at start is itself run on every server that we promise to work with.
 
 use crate::redis_server::{RedisServer, ServerOptions, valkey_program};
-use crate::support::store_on;
+use crate::shop::redis_cmd;
+use crate::support::{shared_with, store_on};
+use stockade::store::Store;
 
 #[tokio::test]
 async fn passes_on_a_server_in_cluster_mode() {
@@ -12,4 +14,20 @@ async fn passes_on_a_server_in_cluster_mode() {
 async fn passes_on_valkey() {
     let server = RedisServer::with(ServerOptions { program: Some(valkey_program()), ..Default::default() });
     store_on(&server).self_test().await.unwrap();
+}
+
+/// README says what a user of Redis must be allowed to do: not more than that is needed.
+#[tokio::test]
+async fn passes_as_the_user_that_the_readme_makes() {
+    let server = RedisServer::start();
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let line = readme.lines().find(|line| line.starts_with("ACL SETUSER stockade")).unwrap();
+    let words: Vec<&str> = line.split(' ').collect();
+    let () = redis_cmd(&mut server.connection().await, &words).await;
+    let shared = shared_with(format!("{}?user=stockade&pass=secret", server.url()));
+    let store = Store::open(&shared).unwrap();
+    store.check_server().await.unwrap();
+    let tested = store.self_test().await;
+    let refused: redis::Value = redis_cmd(&mut server.connection().await, &["ACL", "LOG"]).await;
+    tested.unwrap_or_else(|error| panic!("{error}: {refused:?}"));
 }

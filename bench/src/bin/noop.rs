@@ -1,9 +1,9 @@
 //! The no-op: what actix-web alone makes of the same request and an answer of the same size.
 //!
-//! It reads the whole body into memory and throws it away (no JSON is parsed), then answers with
+//! A POST: it reads the whole body into memory and throws it away (no JSON is parsed), then answers with
 //! one fixed status, one fixed body and the headers that the service sends, all taken from one
-//! real answer of the service. Content-Length and Date come from actix-web, as they do in the
-//! service. Nothing else happens: no routing beyond one resource, no logging, no metrics.
+//! real answer of the service. A GET of a level: the same, without a body. Content-Length and Date come from actix-web, as they do in the
+//! service. Nothing else happens: no routing beyond two resources, no logging, no metrics.
 //!
 //! Environment: `LISTEN`, `STATUS` (201), `ANSWER_FILE` (the body) or `ANSWER_BYTES` (600),
 //! `HEADERS_FILE` (a `Name: value` a line), `WORKERS`.
@@ -45,6 +45,14 @@ impl Answer {
 }
 
 async fn reserve(answer: Data<Answer>, _body: Bytes) -> HttpResponse {
+    respond(&answer)
+}
+
+async fn level(answer: Data<Answer>) -> HttpResponse {
+    respond(&answer)
+}
+
+fn respond(answer: &Answer) -> HttpResponse {
     let mut response = HttpResponse::build(answer.status);
     for header in &answer.headers {
         response.insert_header(header.clone());
@@ -56,7 +64,10 @@ async fn reserve(answer: Data<Answer>, _body: Bytes) -> HttpResponse {
 async fn main() -> anyhow::Result<()> {
     let answer = Data::new(Answer::from_env()?);
     HttpServer::new(move || {
-        App::new().app_data(answer.clone()).route("/v1/sales/{sale}/reservations", web::post().to(reserve))
+        App::new()
+            .app_data(answer.clone())
+            .route("/v1/sales/{sale}/reservations", web::post().to(reserve))
+            .route("/v1/sales/{sale}/stock/{sku}", web::get().to(level))
     })
     .workers(workers())
     .bind(setting("LISTEN", "127.0.0.1:8090".to_owned()))?

@@ -3,6 +3,11 @@
 use super::rig::{DAY, HOUR, Rig, SECOND, Step, id};
 use stockade::store::ids::bucket;
 
+/// Long beside what a slow machine takes between two calls.
+const PAGE_FRESH_MS: i64 = 60 * SECOND;
+const PAGE_STALE_MS: i64 = 600 * SECOND;
+const PAGE_GUARD_MS: i64 = HOUR;
+
 /// A cart.
 #[derive(Debug, Clone, Default)]
 pub struct Take {
@@ -288,6 +293,38 @@ impl Rig {
         let (keys, mut args) = self.read_sale_call();
         args.extend(owned(&[mode, sku, &limit.to_string()]));
         self.step("sale/read_levels", &keys, &args).await
+    }
+
+    /// A page that all processes share, and the right to make it anew.
+    pub async fn find_page(&mut self, page: usize) -> Step {
+        let (keys, args) = self.find_page_call(page);
+        self.step("sale/find_page", &keys, &args).await
+    }
+
+    pub fn find_page_call(&self, page: usize) -> (Vec<String>, Vec<String>) {
+        let k = &self.keys;
+        let keys = owned(&[k.rules(), &k.skus, &k.levels(page), &k.rebuild(page)]);
+        (
+            keys,
+            [self.offset_ms, PAGE_FRESH_MS, PAGE_STALE_MS, PAGE_GUARD_MS].map(|ms| ms.to_string()).to_vec(),
+        )
+    }
+
+    /// With the number of SKUs of its sale and the time of its levels.
+    pub async fn keep_page(&mut self, page: usize, skus: &str, as_of: i64, levels: &str) -> Step {
+        let (keys, args) = self.keep_page_call(page, skus, as_of, levels);
+        self.step("sale/keep_page", &keys, &args).await
+    }
+
+    pub fn keep_page_call(
+        &self,
+        page: usize,
+        skus: &str,
+        as_of: i64,
+        levels: &str,
+    ) -> (Vec<String>, Vec<String>) {
+        let keys = owned(&[self.keys.rules(), &self.keys.skus, &self.keys.levels(page)]);
+        (keys, owned(&[&self.generation, skus, &as_of.to_string(), levels, &PAGE_STALE_MS.to_string()]))
     }
 
     pub async fn due(&mut self, limit: usize) -> Step {

@@ -62,6 +62,7 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_sale::adjust().await,
         words_sale::switch_and_delete().await,
         words_sale::read().await,
+        words_sale::shared_pages().await,
         words_repair::levels().await,
         words_repair::buyers().await,
         batches::deferred().await,

@@ -211,7 +211,7 @@ pub async fn read() -> Answered {
     rig.read_sale().await.is("unknown_sale", &[]);
     rig.levels("one", "one", 1).await.is("unknown_sale", &[]);
     let due = rig.due(10).await;
-    assert_eq!(due.head[1..], ["", "", "0", "0", "0", "", ""]);
+    assert_eq!(due.head[1..], ["", "", "0", "0", "0", "", "", ""]);
     rig.put(
         "",
         "made:fp",
@@ -221,12 +221,14 @@ pub async fn read() -> Answered {
     .await;
     let sale = format!("g1/1/active/{RULES}/3/15/0/0/15");
     rig.read_sale().await.are(&["found", "{n}", &sale], &[]);
-    rig.levels("one", "one", 1).await.are(&["found", "{n}", "one/10/0/0/10/2"], &[]);
+    rig.levels("one", "one", 1).await.are(&["found", "{n}", "g1", "3", "one/10/0/0/10/2"], &[]);
     rig.levels("one", "none", 1).await.are(&["unknown_sku", "none"], &[]);
     let first = rig.levels("page", "", 2).await;
-    first.are(&["found", "{n}", "One/0/0/0/0/", "one/10/0/0/10/2"], &[]);
-    rig.levels("page", "one", 2).await.are(&["found", "{n}", "two/5/0/0/5/"], &[]);
-    rig.levels("page", "two", 2).await.are(&["found", "{n}"], &[]);
+    first.are(&["found", "{n}", "g1", "3", "One/0/0/0/0/", "one/10/0/0/10/2"], &[]);
+    rig.levels("page", "one", 2).await.are(&["found", "{n}", "g1", "3", "two/5/0/0/5/"], &[]);
+    rig.levels("page", "two", 2).await.are(&["found", "{n}", "g1", "3"], &[]);
+    rig.levels("ranks", "1", 1).await.are(&["found", "{n}", "g1", "3", "one/10/0/0/10/2"], &[]);
+    rig.levels("ranks", "3", 250).await.are(&["found", "{n}", "g1", "3"], &[]);
     let held = rig.reserve(&[take("b", "two", 1), take("a", "two", 1), take("B", "two", 1)]).await;
     held.answer(&["held//#b/*", "held//#a/*", "held//#B/*"]);
     let deadline = (held.now + 600_000).to_string();
@@ -236,9 +238,60 @@ pub async fn read() -> Answered {
     rig.list("due", &deadline, "aa", 9).await.are(&["#b", &deadline], &[]);
     assert!(rig.list("due", &deadline, "b", 9).await.head.is_empty());
     let due = rig.due(2).await;
-    assert_eq!(due.head[1..], ["active", &deadline, "3", "0", "0", "", ""]);
+    assert_eq!(due.head[1..], ["active", &deadline, "3", "0", "0", "", "", ""]);
     rig.offset_ms = HOUR;
     let due = rig.due(2).await;
-    assert_eq!(due.head[1..], ["active", &deadline, "3", "3", "0", "#B,#a", ""]);
+    assert_eq!(due.head[1..], ["active", &deadline, "3", "3", "0", "#B,#a", "", ""]);
+    rig.answered
+}
+
+/// A shared page: found or not by its age and by the SKUs that it was made of; one caller at a time makes it.
+pub async fn shared_pages() -> Answered {
+    let mut rig = Rig::empty().await;
+    rig.find_page(0).await.is("unknown_sale", &[]);
+    rig.keep_page(0, "1", 7, "one").await.is("stale_generation", &[]);
+    rig.put("", "made:fp", Some(&Rules::default()), &[("one", "10", "2")]).await;
+    rig.find_page(0).await.is("yours", &["rebuild:0 = ", "rebuild:0 ttl = 60 min"]);
+    rig.find_page(0).await.is("none", &[]);
+    // Another page is another's to make.
+    rig.find_page(1).await.has("rebuild:1 = ");
+    let now = rig.levels("one", "one", 1).await.now;
+    let kept = rig.keep_page(0, "1", now, "x\u{1e}y").await;
+    kept.is("kept", &[&format!("levels:0 = g1/1/{now}/x & y"), "levels:0 ttl = 10 min"]);
+    // Long beside what a slow machine takes between two calls.
+    for (later, word) in
+        [(0, "fresh"), (59_000, "fresh"), (61_000, "stale"), (540_000, "stale"), (601_000, "none")]
+    {
+        rig.offset_ms = later;
+        let found = rig.find_page(0).await;
+        let all = [word, "g1", "1", &now.to_string(), "x & y"];
+        let shown = if word == "none" { &all[..1] } else { &all[..] };
+        assert_eq!(found.head, shown, "{later} ms later");
+        found.is_unchanged();
+    }
+    // A clock that went back tells no age.
+    rig.offset_ms = -60_000;
+    assert_eq!(rig.find_page(0).await.head, ["none"]);
+    rig.offset_ms = 0;
+    assert_eq!(rig.find_page(0).await.head[0], "fresh");
+    // An old one is made anew by the first who finds nobody at it.
+    rig.offset_ms = 61_000;
+    rig.tamper("DEL", "rebuild:0", &[]).await;
+    assert_eq!(rig.find_page(0).await.head, ["yours"]);
+    assert_eq!(rig.find_page(0).await.head[0], "stale");
+    rig.offset_ms = 0;
+    // Of fewer SKUs, of another incarnation, or damaged, it is none.
+    rig.put("", "more:fp", None, &[("two", "5", "")]).await;
+    assert_eq!(rig.find_page(0).await.head, ["none"]);
+    rig.keep_page(0, "1", now, "old").await.is("stale_generation", &[]);
+    for page in ["", "g1", "g1\n2\nx\ny", &format!("g0\n2\n{now}\nx"), &format!("g1\n{now}\nx")] {
+        rig.tamper("SET", "levels:0", &[page]).await;
+        assert_eq!(rig.find_page(0).await.head, ["none"], "{page:?}");
+    }
+    assert_eq!(rig.keep_page(0, "2", now, "new").await.head, ["kept"]);
+    assert_eq!(rig.find_page(0).await.head[0], "fresh");
+    rig.delete().await;
+    rig.find_page(0).await.is("unknown_sale", &[]);
+    rig.keep_page(0, "2", now, "late").await.is("stale_generation", &[]);
     rig.answered
 }

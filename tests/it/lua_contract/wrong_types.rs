@@ -37,6 +37,8 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
     const SWEEP: &[&str] = &["pinned", "other buyers"];
     const READ: &[&str] = &["stock", "due", "pinned", "done", "orphans", "events", "buyers"];
     const PURGE: &[&str] = &["stock", "due", "pinned", "events", "buyers", "skus", "adjustments", "r:"];
+    // A cache may be damaged: it is made anew.
+    const PAGE: &[&str] = &["levels:", "rebuild:"];
     let call = |script, (keys, args), blind_to| Call { script, keys, args, blind_to };
     let settle =
         |script, name, args: &[&str], blind_to| call(script, rig.settle_call(&[(name, args)]), blind_to);
@@ -62,6 +64,8 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
         ),
         call("sale/read", rig.read_sale_call(), &[]),
         call("sale/read_levels", (sale_keys, [&sale_args[..], &level_args[..]].concat()), &[]),
+        call("sale/find_page", rig.find_page_call(0), PAGE),
+        call("sale/keep_page", rig.keep_page_call(0, "2", 1, "x"), PAGE),
         call("reservation/reserve", rig.reserve_call(std::slice::from_ref(&cart)), FIXED),
         call("reservation/reserve", rig.reserve_call(&[cart.replacing("a")]), FIXED),
         settle("reservation/confirm", "a", &["refuse", "", "one=1"], FIXED),

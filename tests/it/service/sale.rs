@@ -63,9 +63,9 @@ impl Sale {
         self.get(&format!("/reservations/{id}")).await.expect(200, "").body
     }
 
-    /// Of a SKU; fails unless its units add up.
+    /// Of a SKU, as it is now; fails unless its units add up.
     pub async fn level(&self, sku: &str) -> Level {
-        let level = self.get(&format!("/stock/{sku}")).await.expect(200, "").body;
+        let level = self.get(&format!("/stock/{sku}?fresh=true")).await.expect(200, "").body;
         let [available, held, sold, granted] =
             ["available", "held", "sold", "granted"].map(|field| level[field].as_u64().unwrap());
         assert_eq!(available + held + sold, granted, "{level}");

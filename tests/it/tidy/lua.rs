@@ -199,6 +199,10 @@ fn the_page_about_lua_names_every_script_fragment_and_key() {
     let keys = SaleKeys::new("<sale>");
     let mut names: Vec<String> = keys.fixed[..7].to_vec();
     names.extend([keys.skus.clone(), keys.adjustments.clone(), keys.record("<id>"), keys.operation("<id>")]);
+    names.extend([
+        format!("{}<page>", keys.levels(0).trim_end_matches('0')),
+        format!("{}<page>", keys.rebuild(0).trim_end_matches('0')),
+    ]);
     names.extend(["st:{<sale>}:buyers:<0..f>".to_owned(), stockade::store::keys::SALES.to_owned()]);
     for name in names {
         assert!(page.contains(&format!("`{name}`")), "lua/README.md does not name {name}");

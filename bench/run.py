@@ -18,11 +18,12 @@ import time
 
 import load
 import report
+import scale
 from report import Row
 from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
 SIDES = ("noop", "service", "plain", "tuned", "redis")
-BENCHES = ("reserve", "latency", "memory", "soak")
+BENCHES = ("reserve", "latency", "memory", "soak", "size", "deletion")
 SALE, GONE = "bench", "bench-gone"
 
 
@@ -35,6 +36,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="3 rounds of 3 s, a short soak: for a look, not for figures")
     parser.add_argument("--threads", type=int, default=2, help="threads of wrk (%(default)s)")
     parser.add_argument("--holds", type=int, default=100_000, help="holds of the memory row (%(default)s)")
+    parser.add_argument("--records", type=int, default=1_000_000, help="records of the rows about size (%(default)s)")
     parser.add_argument("--soak-minutes", type=float, default=1.0, help="length of the soak; 10 for the real figure")
     parser.add_argument("--transport", choices=("unix", "tcp"), default="unix", help="to Redis, for all sides (%(default)s)")
     parser.add_argument("--redis-binary", default="redis-server", help="another server, such as valkey-server")
@@ -43,7 +45,7 @@ def arguments():
     args = parser.parse_args()
     if args.quick:
         args.seconds, args.rounds, args.soak_minutes = 3, 3, min(args.soak_minutes, 0.25)
-        args.holds = min(args.holds, 30_000)
+        args.holds, args.records = min(args.holds, 30_000), min(args.records, 200_000)
     args.only, args.benches = args.only.split(","), args.benches.split(",")
     if set(args.only) - set(SIDES) or set(args.benches) - set(BENCHES):
         parser.error("unknown side or bench")
@@ -203,6 +205,12 @@ class Run:
                                  "statuses": answers["statuses"], "points": points}]
         print(f"  soak: {rate}/s for {self.args.soak_minutes} min, {early / 1024:.1f} MiB -> {late / 1024:.1f} MiB, answers {answers['statuses']}")
 
+    def size(self):
+        scale.large_sales(self)
+
+    def deletion(self):
+        scale.deletion(self)
+
     def rows(self):
         def ratio(one, other, figure="per_second"):
             above, below = self.median(one, figure), self.median(other, figure)
@@ -220,6 +228,9 @@ class Run:
             Row("p99 at half peak / no-op's", ratio("service at rate", "noop at rate", "p99_us"), 3.0, None, lower=True),
             Row("Redis bytes a hold", memory, 600, 450, lower=True),
             Row("service memory, late / early", growth, 1.05, 1.01, lower=True),
+            Row(f"cost of reserve, {self.args.records:,} holds / empty", ratio(scale.HOLDS, scale.EMPTY, "cost_us"), 1.15, 1.05, lower=True),
+            Row("cost of reserve, 10,000 SKUs / empty", ratio(scale.SKUS, scale.EMPTY, "cost_us"), 1.15, 1.05, lower=True),
+            Row(f"p99 beside the deletion of {self.args.records:,} / before", ratio("beside a deletion", "other sale", "p99_us"), 2.0, 1.2, lower=True),
             Row("reserve / tuned pool (for information)", ratio("reserve", "plain tuned"), None, None),
         ]
 
@@ -269,7 +280,7 @@ def main():
             if "latency" in args.benches:
                 run.latency()
             if "service" in run.sides:
-                for bench in ("memory", "soak"):
+                for bench in ("memory", "soak", "size", "deletion"):
                     if bench in args.benches:
                         getattr(run, bench)()
         finally:

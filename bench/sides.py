@@ -92,6 +92,7 @@ class Service(Side):
 
     def __init__(self, folder, transport, redis_binary):
         self.redis, url = private_redis(folder, "service-redis", transport, redis_binary)
+        self.redis_url = url
         data = os.path.join(folder, "service-data")
         os.makedirs(data)
         super().__init__("service", "stockade", folder, lambda port: {

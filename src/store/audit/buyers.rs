@@ -1,9 +1,9 @@
 //! Buyers' counts against records. They are checked when nothing moves meanwhile, some buckets at a time, so that
 //! memory stays bounded.
 
+use super::Levels;
 use super::records::{Place, Record};
 use super::report::SaleFindings;
-use super::{Levels, PAGE_MAX};
 use crate::store::ids::bucket as bucket_of;
 use crate::store::keys::{BUYER_BUCKETS, SaleKeys};
 use crate::store::{Store, StoreError};
@@ -183,8 +183,9 @@ impl Store {
         for &bucket in buckets {
             let mut cursor = 0u64;
             loop {
+                let begun = std::time::Instant::now();
                 let mut cmd = redis::cmd("HSCAN");
-                cmd.arg(keys.buyers(bucket)).arg(cursor).arg("COUNT").arg(PAGE_MAX);
+                cmd.arg(keys.buyers(bucket)).arg(cursor).arg("COUNT").arg(self.audit_page());
                 let (next, page): (u64, Vec<(String, String)>) = read(self.query(&cmd).await?)?;
                 for (buyer, text) in page {
                     // HSCAN may show one twice.
@@ -197,6 +198,7 @@ impl Store {
                     }
                     with_entry.insert(buyer);
                 }
+                self.audit_rest(begun).await;
                 cursor = next;
                 if cursor == 0 {
                     break;

@@ -1,7 +1,7 @@
 //! Adding up the ledger of a sale.
 
+use super::Round;
 use super::report::SaleFindings;
-use super::{PAGE_MAX, Round};
 use crate::store::keys::SaleKeys;
 use crate::store::reply::Fields;
 use crate::store::stock::stream_entries;
@@ -57,9 +57,11 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut from = "-".to_owned();
         let mut known = std::collections::HashSet::new();
+        let page = self.audit_page();
         loop {
+            let begun = std::time::Instant::now();
             let mut cmd = redis::cmd("XRANGE");
-            cmd.arg(&keys.adjustments).arg(&from).arg("+").arg("COUNT").arg(PAGE_MAX);
+            cmd.arg(&keys.adjustments).arg(&from).arg("+").arg("COUNT").arg(page);
             let entries = stream_entries(self.query(&cmd).await?)?;
             for (id, fields) in &entries {
                 match Entry::read(fields) {
@@ -73,8 +75,9 @@ impl Store {
                     }
                 }
             }
+            self.audit_rest(begun).await;
             match entries.last() {
-                Some((id, _)) if entries.len() == PAGE_MAX => from = format!("({id}"),
+                Some((id, _)) if entries.len() == page => from = format!("({id}"),
                 _ => return Ok(()),
             }
         }

@@ -1,6 +1,5 @@
 //! Walking over the records of a sale.
 
-use super::PAGE_MAX;
 use crate::store::keys::SaleKeys;
 use crate::store::{Store, StoreError};
 
@@ -141,12 +140,12 @@ impl Store {
             Place::Due => keys.due(),
             Place::Done => keys.done(),
         };
-        let (mut score, mut id) = (String::new(), String::new());
+        let (mut score, mut id, page) = (String::new(), String::new(), self.audit_page());
         loop {
             let begun = std::time::Instant::now();
             let list = &self.scripts().list;
             let mut cmd = list.call(1);
-            cmd.arg(key).arg(&score).arg(&id).arg(PAGE_MAX);
+            cmd.arg(key).arg(&score).arg(&id).arg(page);
             let listed = self.call(list, &cmd).await.map_err(|error| match error {
                 StoreError::Corrupt(_) => StoreError::Corrupt(place.name().into()),
                 error => error,
@@ -166,11 +165,9 @@ impl Store {
             for (id, view) in ids.into_iter().zip(views) {
                 show(&Seen::read(id.clone(), view));
             }
-            if self.audit_rests > 0 {
-                tokio::time::sleep(begun.elapsed() * self.audit_rests).await;
-            }
+            self.audit_rest(begun).await;
             match &listed[..] {
-                [.., last, last_score] if listed.len() == 2 * PAGE_MAX => {
+                [.., last, last_score] if listed.len() == 2 * page => {
                     (score, id) = (last_score.clone(), last.clone());
                 }
                 _ => return Ok(()),

@@ -1,9 +1,13 @@
 //! The background audit: one process at a time has the turn, and all know what was found last.
 
+use super::PAGE_MAX;
 use crate::store::keys::{AUDIT, AUDIT_TURN};
 use crate::store::{Store, StoreError, ids, reply};
 use redis::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Entries of a page of an audit that rests.
+const SLOW_PAGE_MAX: usize = 100;
 
 /// What the last audit of all sales has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,6 +23,18 @@ impl Store {
     /// time of one connection is theirs.
     pub fn auditing_slowly(&self) -> Self {
         Self { audit_rests: 19, ..self.clone() }
+    }
+
+    /// Entries of a page of the audit: a slow one keeps others waiting for less.
+    pub(super) fn audit_page(&self) -> usize {
+        if self.audit_rests > 0 { SLOW_PAGE_MAX } else { PAGE_MAX }
+    }
+
+    /// Rests after a page that was begun then.
+    pub(super) async fn audit_rest(&self, begun: Instant) {
+        if self.audit_rests > 0 {
+            tokio::time::sleep(begun.elapsed() * self.audit_rests).await;
+        }
     }
 
     /// Takes the turn for so long; false while somebody has it, or has had it within that time.

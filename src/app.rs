@@ -1,9 +1,12 @@
 //! Wires the service, serves until it is told to stop, and stops without losing a request.
 
 use crate::config::Options;
-use crate::http::{self, layer::Draining};
+use crate::http;
+use crate::http::layer::Draining;
+use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::metrics::Metrics;
-use crate::store::{PoolConfig, Shared, Store};
+use crate::store::sweep::EventsKept;
+use crate::store::{PoolConfig, Shared, Store, live};
 use crate::workers::sweeper;
 use actix_web::dev::Server;
 use actix_web::web::Data;
@@ -38,6 +41,7 @@ pub struct Application {
     shared: Shared,
     draining: Draining,
     drain: Duration,
+    events_kept: EventsKept,
 }
 
 impl Application {
@@ -49,6 +53,8 @@ impl Application {
         let (worker_shared, worker_draining) = (shared.clone(), draining.clone());
         Store::open(&shared).context("the Redis URL is not one")?;
         let drain = options.drain();
+        let streams_max = usize::try_from(options.event_streams_max)?;
+        let streams = Data::new(Streams::new(streams_max, HEARTBEAT_EVERY, Arc::clone(&shared.metrics)));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let server = HttpServer::new(move || {
             let store =
@@ -56,6 +62,7 @@ impl Application {
             let metrics = Data::from(Arc::clone(&worker_shared.metrics));
             App::new()
                 .app_data(Data::new(store))
+                .app_data(Data::clone(&streams))
                 .configure(|config| http::routes(config, &metrics, &worker_draining))
         })
         .workers(options.workers.map_or(cores, usize::from))
@@ -68,7 +75,11 @@ impl Application {
         .bind(options.listen)
         .with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = *server.addrs().first().context("there is no address to listen on")?;
-        Ok(Self { server: server.run(), address, shared, draining, drain })
+        let events_kept = EventsKept {
+            retention_ms: i64::try_from(options.events_retention_seconds * 1000)?,
+            entries_max: options.events_max,
+        };
+        Ok(Self { server: server.run(), address, shared, draining, drain, events_kept })
     }
 
     /// Where it listens.
@@ -84,12 +95,14 @@ impl Application {
     /// Serves until `stop`; then tells the world that it is unready, and finishes every request that it has begun.
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> Result<()> {
         let handle = self.server.handle();
-        let sweeper = sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics));
+        let sweeper =
+            sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics), self.events_kept);
         let mut server = pin!(self.server);
         tokio::select! {
             ended = &mut server => return ended.context("the server failed"),
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
+            () = live::run(&self.shared) => {} // nor this
             () = stop => {}
         }
         self.draining.begin();

@@ -1,6 +1,6 @@
 //! HTTP: a handler extracts, makes one call of the store, and maps its answer. Nothing here decides about stock.
 //!
-//! `routes` is the whole table. `body`, `extract` and `idempotency` read requests; `answer` and `problem` write
+//! `routes` is the whole table. `streams` writes Server-Sent Events. `body`, `extract` and `idempotency` read requests; `answer` and `problem` write
 //! answers; `layer` stands around every handler; `docs` describes it all.
 
 pub mod answer;
@@ -15,6 +15,7 @@ pub mod problem;
 pub mod reservations;
 pub mod sales;
 pub mod stock;
+pub mod streams;
 
 use crate::metrics::Metrics;
 use actix_web::dev::Service;
@@ -65,6 +66,7 @@ fn reservation_paths() -> Vec<Path> {
 fn sale_paths() -> Vec<Path> {
     vec![
         Path::new("/v1/sales/{sale}/events").on(Method::GET, 200, events::events),
+        Path::new(events::LIVE).on(Method::GET, 200, events::live),
         Path::new("/v1/sales/{sale}/stock/{sku}/adjustments").on(Method::POST, 201, stock::adjust).on(
             Method::GET,
             200,

@@ -35,6 +35,8 @@ pub struct Metrics {
     holds_overdue: Gauge,
     redis_up: Gauge,
     orphans: Gauge,
+    streams_open: HashMap<&'static str, Gauge>,
+    stream_seconds: HashMap<&'static str, Histogram>,
 }
 
 fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
@@ -89,6 +91,14 @@ impl Metrics {
             holds_overdue: gauge(catalogue::HOLDS_OVERDUE, &[]),
             redis_up: gauge(catalogue::REDIS_UP, &[]),
             orphans: gauge(catalogue::ORPHANS, &[]),
+            streams_open: catalogue::STREAM_ROUTES
+                .iter()
+                .map(|route| (*route, gauge(catalogue::HTTP_STREAMS_OPEN, &[("route", *route)])))
+                .collect(),
+            stream_seconds: catalogue::STREAM_ROUTES
+                .iter()
+                .map(|route| (*route, histogram(catalogue::HTTP_STREAM, &[("route", *route)])))
+                .collect(),
             recorder: Arc::new(recorder),
         })
     }
@@ -176,6 +186,22 @@ impl Metrics {
         self.orphans.set(count as f64);
     }
 
+    /// A stream of this route has begun.
+    pub fn stream_opened(&self, route: &'static str) {
+        if let Some(gauge) = self.streams_open.get(route) {
+            gauge.increment(1.0);
+        }
+    }
+
+    /// A stream of this route has ended after so long.
+    pub fn stream_ended(&self, route: &'static str, duration: Duration) {
+        if let (Some(gauge), Some(histogram)) = (self.streams_open.get(route), self.stream_seconds.get(route))
+        {
+            gauge.decrement(1.0);
+            histogram.record(duration);
+        }
+    }
+
     /// Counters of one method of one route, whose usual good answer has the status `success`.
     pub fn http(&self, route: &'static str, method: &'static str, success: u16) -> HttpMetrics {
         HttpMetrics::new(&self.recorder, route, method, &[success, 500, 503])
@@ -237,8 +263,8 @@ mod tests {
     fn histograms_have_buckets_and_counters_count() {
         let metrics = Metrics::new().expect("buckets are legal");
         let http = metrics.http("/livez", "GET", 200);
-        http.answered(200, Duration::from_micros(700));
-        http.answered(599, Duration::from_secs(60));
+        http.answered(200, Some(Duration::from_micros(700)));
+        http.answered(599, Some(Duration::from_secs(60)));
         metrics.upkeep();
         let page = metrics.render();
         let bucket =

@@ -8,6 +8,7 @@ pub mod events;
 pub mod group_commit;
 pub mod ids;
 pub mod keys;
+pub mod live;
 pub mod pool;
 pub mod reply;
 pub mod reservations;
@@ -18,6 +19,7 @@ pub mod sweep;
 
 pub use error::StoreError;
 pub use events::EventsAfter;
+pub use live::Follower;
 pub use pool::PoolConfig;
 pub use reservations::ReservationFilter;
 pub use sales::PutAnswer;
@@ -70,12 +72,15 @@ pub struct Shared {
     pub clock: Arc<Clock>,
     /// Where things are counted.
     pub metrics: Arc<Metrics>,
+    /// Who listens to events.
+    pub live: Arc<live::Hub>,
 }
 
 impl Shared {
     /// For one Redis.
     pub fn new(config: PoolConfig, metrics: Arc<Metrics>) -> Self {
-        Self { config, scripts: Arc::new(Scripts::new()), clock: Arc::default(), metrics }
+        let (scripts, live) = (Arc::new(Scripts::new()), Arc::default());
+        Self { config, scripts, clock: Arc::default(), metrics, live }
     }
 }
 
@@ -95,6 +100,7 @@ pub struct SaleHandle {
 pub struct Store {
     committer: Committer,
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
+    live: Arc<live::Hub>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
 }
@@ -122,7 +128,8 @@ impl Store {
             metrics: Arc::clone(&shared.metrics),
             runtime: tokio::runtime::Handle::current(),
         };
-        Ok(Self { committer, sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)), loading: Arc::default() })
+        let (sales, live) = (Arc::new(Cache::new(SALES_REMEMBERED_MAX)), Arc::clone(&shared.live));
+        Ok(Self { committer, sales, live, loading: Arc::default() })
     }
 
     fn scripts(&self) -> &Scripts {

@@ -44,6 +44,7 @@ scripts! {
     adjust = "sale/adjust",
     delete = "sale/delete",
     purge = "sale/purge",
+    trim = "sale/trim",
     read_sale = "sale/read",
     read_levels = "sale/read_levels",
     reserve = "reservation/reserve",

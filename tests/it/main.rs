@@ -6,6 +6,7 @@ mod audit;
 mod embedded;
 mod faults;
 mod http_api;
+mod live;
 mod lost_reply;
 mod lua_contract;
 mod model;

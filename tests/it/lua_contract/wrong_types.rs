@@ -45,7 +45,7 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
     let level_args = ["page", "", "9"].map(String::from);
     let (sale_keys, sale_args) = rig.read_sale_call();
     let (switch_keys, _) = rig.switch_call("");
-    let due_keys = [k.rules(), k.due(), k.done(), k.orphans()].map(String::from).to_vec();
+    let due_keys = [k.rules(), k.due(), k.done(), k.orphans(), k.events()].map(String::from).to_vec();
     let cart = take("new", "one", 1).by("ann");
     vec![
         call("sale/put", rig.put_call("", "op:fp", Some(&Rules::default()), &[("three", "5", "1")]), &[]),
@@ -53,6 +53,7 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
         call("sale/adjust", rig.adjust_call(&[("op", "one", 1, "", "f")]), &[]),
         call("sale/delete", (switch_keys, vec![offset.clone()]), &[]),
         call("sale/purge", rig.purge_call(&["b"]), PURGE),
+        call("sale/trim", rig.trim_call(DAY, 2, 9, ""), &[]),
         call("sale/read", rig.read_sale_call(), &[]),
         call("sale/read_levels", (sale_keys, [&sale_args[..], &level_args[..]].concat()), &[]),
         call("reservation/reserve", rig.reserve_call(std::slice::from_ref(&cart)), FIXED),

@@ -6,7 +6,7 @@ use stockade::store::keys::SaleKeys;
 use stockade::store::scripts::Scripts;
 
 /// A full Redis must be able to give back and to empty itself.
-const ALLOW_OOM: [&str; 8] = [
+const ALLOW_OOM: [&str; 9] = [
     "reservation/archive",
     "reservation/confirm",
     "reservation/expire",
@@ -15,6 +15,7 @@ const ALLOW_OOM: [&str; 8] = [
     "sale/delete",
     "sale/purge",
     "sale/switch",
+    "sale/trim",
 ];
 const NO_WRITES: [&str; 6] = [
     "reservation/due",

@@ -128,14 +128,7 @@ impl FailureLog {
         if due {
             let unsaid = self.unsaid.take();
             self.last.set(Some(Instant::now()));
-            tracing::warn!(
-                request_id = id,
-                route,
-                code,
-                ?cause,
-                unsaid,
-                "The store fails; requests are answered 503"
-            );
+            tracing::warn!(request_id = id, route, code, ?cause, unsaid, "Requests are answered 503");
         } else {
             self.unsaid.set(self.unsaid.get() + 1);
         }

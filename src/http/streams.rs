@@ -98,7 +98,7 @@ pub fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use actix_web::body::{BodyStream, MessageBody};
+    use actix_web::body::MessageBody;
     use std::future::{pending, poll_fn};
 
     fn streams(max: usize) -> Arc<Streams> {

@@ -31,7 +31,7 @@ async fn end(sale: &Sale) -> String {
 }
 
 /// A sale without SKUs, and its generation.
-async fn put(store: &Store) -> (SaleId, String) {
+pub async fn put(store: &Store) -> (SaleId, String) {
     let sale: SaleId = format!("t{}", uuid::Uuid::new_v4().simple()).parse().unwrap();
     let (rules, stock) = (PutSale::default().rules().unwrap(), Skus(BTreeMap::default()));
     let put = store.put_sale(&sale, &Caller::default(), None, &Expect::Absent, rules, stock).await.unwrap();
@@ -39,7 +39,7 @@ async fn put(store: &Store) -> (SaleId, String) {
     (sale, made.sale.generation)
 }
 
-async fn follow(store: &Store, sale: &SaleId, after: EventsAfter) -> Follower {
+pub async fn follow(store: &Store, sale: &SaleId, after: EventsAfter) -> Follower {
     match store.follow(sale, after).await.unwrap() {
         Decision::Done(_, follower) => follower,
         Decision::Refused(refusal) => panic!("{refusal:?}"),

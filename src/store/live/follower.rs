@@ -54,6 +54,9 @@ impl Store {
         if follower.feed.is_deleted && follower.ready.is_none() {
             return Ok(Decision::Refused(Refusal::UnknownSale)); // and nothing will come
         }
+        if !follower.is_behind && !follower.has_ended {
+            follower.join();
+        }
         Ok(Decision::Done(Outcome::Unchanged, follower))
     }
 }
@@ -81,14 +84,9 @@ impl Follower {
                 }
                 continue;
             }
-            let Some(seat) = &mut self.seat else {
-                let seat = self.store.live.join(&self.feed, self.place.entry);
-                // What was read before it could hear is missing, if there was any.
-                self.is_behind = self.place.entry < seat.read_to;
-                self.seat = Some(seat);
-                continue;
-            };
-            let receiver = seat.receiver.as_mut()?;
+            self.join();
+            let receiver = self.seat.as_mut().and_then(|seat| seat.receiver.as_mut());
+            let Some(receiver) = receiver.filter(|_| !self.is_behind) else { continue };
             match receiver.recv().await {
                 Ok(entry) if entry.place.entry <= self.place.entry => {}
                 Ok(entry) => {
@@ -101,6 +99,16 @@ impl Follower {
             }
         }
         None
+    }
+
+    /// Hears from now on, once it has read what there was.
+    fn join(&mut self) {
+        if self.seat.is_none() {
+            let seat = self.store.live.join(&self.feed, self.place.entry);
+            // What came between its last read and now is missing, if the reader has passed it.
+            self.is_behind = self.place.entry < seat.read_to;
+            self.seat = Some(seat);
+        }
     }
 
     /// Reads the next events from the stream itself.

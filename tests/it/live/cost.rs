@@ -52,15 +52,27 @@ async fn two_hundred_listeners_cost_one_connection_and_no_reads() {
     assert!(xread <= EVENTS as u64 + 20, "{xread} reads of {EVENTS} events");
     assert!(xrange < LISTENERS as u64 / 2, "{xrange} reads by listeners");
     assert_eq!(calls(&mut redis, "xrevrange").await, 0);
+    // A stream is counted as a request, and its duration is not one.
+    let series =
+        |name: &str| format!("stockade_http_{name}{{route=\"/v1/sales/{{sale}}/events/live\",method=\"GET\"");
+    let metrics = service.api.metrics().await;
+    let value = |of: &str| metrics.iter().find(|(name, _)| name.starts_with(of)).map(|(_, value)| *value);
+    assert_eq!(value(&format!("{},status=\"200\"", series("requests_total"))), Some(LISTENERS as f64 + 1.0));
+    assert_eq!(value(&series("request_duration_seconds_count")), Some(0.0));
     drop(listeners);
     drop(elsewhere);
-    // What nobody listens to is not read: they are found to be gone when there is something to send.
-    eventually("nobody is read for", async || {
+    // They are found to be gone when there is something to send.
+    eventually("they have ended", async || {
         sale.hold(1).await;
         other.hold(1).await;
-        readers(&mut redis).await == 0
+        let ended = "stockade_http_stream_seconds_count{route=\"/v1/sales/{sale}/events/live\"}";
+        let metrics = service.api.metrics().await;
+        metrics.contains(&(gauge.to_owned(), 0.0))
+            && metrics.contains(&(ended.to_owned(), LISTENERS as f64 + 1.0))
     })
     .await;
+    // What nobody listens to is not read.
+    eventually("nobody is read for", async || readers(&mut redis).await == 0).await;
 }
 
 /// A cluster takes only keys of one slot in one call; elsewhere 64 sales share a connection.

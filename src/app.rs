@@ -3,9 +3,11 @@
 use crate::api_keys::Access;
 use crate::config::Options;
 use crate::http::auth::Gate;
+use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::http::{self, Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
-use crate::store::{PoolConfig, Shared, Store};
+use crate::store::sweep::EventsKept;
+use crate::store::{PoolConfig, Shared, Store, live};
 use crate::workers::{auditor, key_watch, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
@@ -46,6 +48,7 @@ pub struct Application {
     draining: Draining,
     drain: Duration,
     audit_interval: Option<Duration>,
+    events_kept: EventsKept,
 }
 
 /// One bound listener.
@@ -59,10 +62,13 @@ impl Application {
     pub fn build(options: &Options, shared: Shared, access: Access) -> Result<Self> {
         Store::open(&shared).context("the Redis URL is not one")?;
         let draining = Draining::default();
+        let streams_max = usize::try_from(options.event_streams_max)?;
+        let streams = Data::new(Streams::new(streams_max, HEARTBEAT_EVERY, Arc::clone(&shared.metrics)));
         let bind = |address, routes, workers| {
             let gate = Gate::new(&access, options, address);
             let metrics = Data::from(Arc::clone(&shared.metrics));
-            let listener = Listener { gate, routes, metrics, draining: draining.clone() };
+            let (draining, streams) = (draining.clone(), Data::clone(&streams));
+            let listener = Listener { gate, routes, metrics, draining, streams };
             Listening::bind(address, workers, options.drain(), &shared, listener)
         };
         let routes = if options.ops_listen.is_some() { Routes::Api } else { Routes::All };
@@ -70,7 +76,11 @@ impl Application {
         let main = bind(options.listen, routes, workers)?;
         let ops = options.ops_listen.map(|address| bind(address, Routes::Ops, OPS_WORKERS)).transpose()?;
         let audit_interval = options.audit_interval();
-        Ok(Self { main, ops, access, shared, draining, drain: options.drain(), audit_interval })
+        let events_kept = EventsKept {
+            retention_ms: i64::try_from(options.events_retention_seconds * 1000)?,
+            entries_max: options.events_max,
+        };
+        Ok(Self { main, ops, access, shared, draining, drain: options.drain(), audit_interval, events_kept })
     }
 
     /// Where it listens.
@@ -91,7 +101,8 @@ impl Application {
     /// Serves until `stop`; then tells the world that it is unready, and finishes every request that it has begun.
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> Result<()> {
         let handles = (self.main.server.handle(), self.ops.as_ref().map(|ops| ops.server.handle()));
-        let sweeper = sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics));
+        let sweeper =
+            sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics), self.events_kept);
         let auditor_store = Store::open(&self.shared)?;
         let auditor = async {
             match self.audit_interval {
@@ -114,6 +125,7 @@ impl Application {
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
             () = auditor => {}
+            () = live::run(&self.shared) => {} // nor this
             never = key_watch::run(self.access.keys()) => match never {},
             () = stop => {}
         }

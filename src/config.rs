@@ -135,6 +135,20 @@ pub struct Options {
     #[arg(long, env = "STOCKADE_AUDIT_INTERVAL_SECONDS", default_value_t = 60, global = true,
           value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub audit_interval_seconds: u64,
+    /// How long events are kept.
+    #[arg(long, env = "STOCKADE_EVENTS_RETENTION_SECONDS", default_value_t = 7 * 86_400, global = true,
+          value_parser = clap::value_parser!(u64).range(60..=315_360_000))]
+    pub events_retention_seconds: u64,
+
+    /// Most entries of events that a sale keeps; an entry holds the events of one script call.
+    #[arg(long, env = "STOCKADE_EVENTS_MAX", default_value_t = 200_000, global = true,
+          value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    pub events_max: u64,
+
+    /// Most live event streams that this process serves at the same time.
+    #[arg(long, env = "STOCKADE_EVENT_STREAMS_MAX", default_value_t = 10_000, global = true,
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub event_streams_max: u32,
 
     /// Form of the log. Its level is set by RUST_LOG.
     #[arg(long, env = "STOCKADE_LOG", default_value = "pretty", global = true)]
@@ -254,6 +268,8 @@ mod tests {
             ["--redis-url", "localhost"],
             ["--redis-timeout-ms", "1"],
             ["--allowed-host", "http://shop"],
+            ["--events-retention-seconds", "59"],
+            ["--events-max", "999"],
         ] {
             assert!(config(&bad).is_err(), "{bad:?}");
         }

@@ -1,6 +1,6 @@
 //! HTTP: a handler extracts, makes one call of the store, and maps its answer. Nothing here decides about stock.
 //!
-//! `routes` is the whole table, and `auth` keeps to what it says that each route needs. `body`, `extract`, `idempotency` and `precondition` read requests; `answer` and `problem` write
+//! `routes` is the whole table, and `auth` keeps to what it says that each route needs. `streams` writes Server-Sent Events. `body`, `extract`, `idempotency` and `precondition` read requests; `answer` and `problem` write
 //! answers; `layer` stands around every handler; `docs` describes it all.
 
 pub mod answer;
@@ -18,6 +18,7 @@ pub mod problem;
 pub mod reservations;
 pub mod sales;
 pub mod stock;
+pub mod streams;
 
 use crate::metrics::Metrics;
 use actix_web::http::Method;
@@ -26,6 +27,7 @@ use auth::{Gate, METRICS, NOTHING, Needs, OPERATOR, STOREFRONT};
 use layer::{Draining, Worker};
 use path::Path;
 use std::rc::Rc;
+use streams::Streams;
 
 /// What the routes of one listener have in common.
 #[derive(Clone)]
@@ -38,6 +40,8 @@ pub struct Listener {
     pub metrics: Data<Metrics>,
     /// Whether the process is stopping.
     pub draining: Draining,
+    /// Live streams, of all listeners and worker threads.
+    pub streams: Data<Streams>,
 }
 
 /// Which routes a listener has.
@@ -55,6 +59,7 @@ pub enum Routes {
 /// own.
 pub fn routes(config: &mut ServiceConfig, listener: &Listener) {
     config.app_data(Data::clone(&listener.metrics)).app_data(Data::new(listener.draining.clone()));
+    config.app_data(Data::clone(&listener.streams));
     let worker = Rc::new(Worker::new(listener.draining.clone(), listener.gate.clone()));
     // Paths are tried in this order: the crowd's come first.
     let paths = match listener.routes {
@@ -127,6 +132,7 @@ fn reservation_paths() -> Vec<Path> {
 fn sale_paths() -> Vec<Path> {
     vec![
         Path::new("/v1/sales/{sale}/events").on(Method::GET, 200, STOREFRONT, events::events),
+        Path::new(events::LIVE).on(Method::GET, 200, STOREFRONT, events::live),
         Path::new("/v1/sales/{sale}/stock/{sku}/adjustments")
             .on(Method::POST, 201, OPERATOR, stock::adjust)
             .on(Method::GET, 200, OPERATOR, stock::adjustments),

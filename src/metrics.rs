@@ -40,6 +40,8 @@ pub struct Metrics {
     orphans: Gauge,
     violations: Gauge,
     last_audit: Gauge,
+    streams_open: HashMap<&'static str, Gauge>,
+    stream_seconds: HashMap<&'static str, Histogram>,
 }
 
 fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
@@ -100,6 +102,14 @@ impl Metrics {
             orphans: gauge(catalogue::ORPHANS, &[]),
             violations: gauge(catalogue::CONSERVATION_VIOLATIONS, &[]),
             last_audit: gauge(catalogue::LAST_AUDIT, &[]),
+            streams_open: catalogue::STREAM_ROUTES
+                .iter()
+                .map(|route| (*route, gauge(catalogue::HTTP_STREAMS_OPEN, &[("route", *route)])))
+                .collect(),
+            stream_seconds: catalogue::STREAM_ROUTES
+                .iter()
+                .map(|route| (*route, histogram(catalogue::HTTP_STREAM, &[("route", *route)])))
+                .collect(),
             recorder: Arc::new(recorder),
         })
     }
@@ -198,6 +208,22 @@ impl Metrics {
         self.last_audit.set(finished_at_ms as f64 / 1_000.0);
     }
 
+    /// A stream of this route has begun.
+    pub fn stream_opened(&self, route: &'static str) {
+        if let Some(gauge) = self.streams_open.get(route) {
+            gauge.increment(1.0);
+        }
+    }
+
+    /// A stream of this route has ended after so long.
+    pub fn stream_ended(&self, route: &'static str, duration: Duration) {
+        if let (Some(gauge), Some(histogram)) = (self.streams_open.get(route), self.stream_seconds.get(route))
+        {
+            gauge.decrement(1.0);
+            histogram.record(duration);
+        }
+    }
+
     /// Counters of one method of one route, whose usual good answer has the status `success`.
     pub fn http(&self, route: &'static str, method: &'static str, success: u16) -> HttpMetrics {
         HttpMetrics::new(&self.recorder, route, method, &[success, 500, 503])
@@ -259,8 +285,8 @@ mod tests {
     fn histograms_have_buckets_and_counters_count() {
         let metrics = Metrics::new().expect("buckets are legal");
         let http = metrics.http("/livez", "GET", 200);
-        http.answered(200, Duration::from_micros(700));
-        http.answered(599, Duration::from_secs(60));
+        http.answered(200, Some(Duration::from_micros(700)));
+        http.answered(599, Some(Duration::from_secs(60)));
         metrics.upkeep();
         let page = metrics.render();
         let bucket =

@@ -11,6 +11,7 @@ pub mod ids;
 pub mod keys;
 pub mod level_cache;
 pub mod levels;
+pub mod live;
 pub mod pool;
 pub mod reply;
 pub mod reservations;
@@ -24,6 +25,7 @@ pub mod transaction;
 
 pub use error::StoreError;
 pub use events::EventsAfter;
+pub use live::Follower;
 pub use pool::PoolConfig;
 pub use reservations::ReservationFilter;
 pub use sales::PutAnswer;
@@ -106,13 +108,16 @@ pub struct Shared {
     pub cache: Arc<LevelCache>,
     /// How long pages of levels are shared.
     pub page_times: PageTimes,
+    /// Who listens to events.
+    pub live: Arc<live::Hub>,
 }
 
 impl Shared {
     /// For one Redis.
     pub fn new(config: PoolConfig, metrics: Arc<Metrics>) -> Self {
         let (scripts, cache) = (Arc::new(Scripts::new()), Arc::new(LevelCache::new(&metrics)));
-        Self { config, scripts, clock: Arc::default(), metrics, cache, page_times: PageTimes::default() }
+        let page_times = PageTimes::default();
+        Self { config, scripts, clock: Arc::default(), metrics, cache, page_times, live: Arc::default() }
     }
 }
 
@@ -132,6 +137,7 @@ pub struct SaleHandle {
 pub struct Store {
     committer: Committer,
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
+    live: Arc<live::Hub>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
     cache: Arc<LevelCache>,
@@ -169,6 +175,7 @@ impl Store {
         Ok(Self {
             committer,
             sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)),
+            live: Arc::clone(&shared.live),
             loading: Arc::default(),
             cache: Arc::clone(&shared.cache),
             page_times: shared.page_times,

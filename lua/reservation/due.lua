@@ -5,11 +5,12 @@ KEYS[1]      st:{sale}:rules
 KEYS[2]      st:{sale}:due
 KEYS[3]      st:{sale}:done
 KEYS[4]      st:{sale}:orphans
+KEYS[5]      st:{sale}:events
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      limit                  most ids of each kind
-Returns      {now, status, next_ms, open, overdue, orphans, overdue ids, ids to archive, deleted_at_ms}; next_ms is the
-             earliest deadline or end of retention; '' = none; ids are joined by commas; a deleted sale lists all of
-             `done`
+Returns      {now, status, next_ms, open, overdue, orphans, overdue ids, ids to archive, entries, oldest_ms,
+             deleted_at_ms}; next_ms is the earliest deadline or end of retention ('' = none); ids are joined by
+             commas; a deleted sale lists all of `done`; oldest_ms is the time of the oldest entry of events ('' = none)
 Errors       CORRUPT what           a key holds what no script wrote
 Writes       nothing. Cost O(limit + log n). ]]
 local now = now_ms(tonumber(ARGV[1]))
@@ -22,6 +23,10 @@ local overdue = redis.call('ZRANGE', KEYS[2], '-inf', format('%d', now), 'BYSCOR
 local over = status == 'deleted' and '+inf' or format('%d', now)
 local ended = read('done', 'ZRANGE', KEYS[3], '-inf', over, 'BYSCORE', 'LIMIT', 0, limit)
 local orphans = read('orphans', 'ZCARD', KEYS[4])
+local entries = read('events', 'XLEN', KEYS[5])
+local oldest = redis.call('XRANGE', KEYS[5], '-', '+', 'COUNT', 1)[1]
+-- A damaged entry is the trouble of whoever reads events, not of the sweeper.
+local oldest_ms = oldest and match(oldest[2][2] or '', '^%d+$') or ''
 local next_ms
 for _, key in ipairs({ KEYS[2], KEYS[3] }) do
   local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
@@ -33,5 +38,5 @@ end
 return {
   format('%d', now), status, next_ms and format('%d', next_ms) or '', format('%d', open),
   format('%d', overdue_count), format('%d', orphans), concat(overdue, ','), concat(ended, ','),
-  rules[2] or '',
+  format('%d', entries), #oldest_ms <= 15 and oldest_ms or '', rules[2] or '',
 }

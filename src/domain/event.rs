@@ -4,6 +4,7 @@ use super::reservation::Reservation;
 use super::sale::Sale;
 use super::stock::{Adjustment, Level};
 use super::time::Timestamp;
+use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -98,6 +99,24 @@ pub struct Event {
     pub cursor: Cursor,
     /// The whole object after the transition.
     pub data: EventKind,
+}
+
+impl Event {
+    /// As an event of Server-Sent Events: its cursor, its type, and the JSON document in one line.
+    pub fn frame(&self) -> Bytes {
+        let mut frame = format!("id: {}\nevent: {}\ndata: ", self.cursor, self.kind).into_bytes();
+        // Writing to memory fails only where a map's key is no string, and all keys here are.
+        if serde_json::to_writer(&mut frame, self).is_err() {
+            frame.clear();
+        }
+        frame.extend_from_slice(b"\n\n");
+        frame.into()
+    }
+
+    /// Whether nothing comes after it: its sale is deleted.
+    pub fn is_last(&self) -> bool {
+        self.kind == "dev.stockade.sale.deleted"
+    }
 }
 
 #[cfg(test)]

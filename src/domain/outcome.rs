@@ -183,7 +183,7 @@ pub enum Refusal {
     GrantedChanged(Box<Level>),
     /// The cursor is older than what is kept, or of another generation.
     CursorExpired {
-        /// The oldest event there is.
+        /// The cursor right before the oldest event that is kept; none: it is the first there ever was.
         oldest: Option<Cursor>,
     },
 }

@@ -66,6 +66,15 @@ pub struct EventParameters {
     after: Option<String>,
 }
 
+/// Where a stream of events begins.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::LiveFrom` reads")]
+pub struct LiveParameters {
+    /// Cursor of an event: what came after it, then what comes. `latest`, the default: what comes from now on.
+    after: Option<String>,
+}
+
 /// Why a request was refused or failed (RFC 9457). Members beyond these depend on `code`.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
@@ -102,6 +111,9 @@ pub struct ProblemDocument {
     /// `sold_out`: whether units are still held by others.
     #[schema(required = false)]
     may_return: Option<bool>,
+    /// `cursor_expired`: the cursor right before the oldest event that is kept.
+    #[schema(required = false)]
+    oldest: Option<String>,
     /// `sold_out`, `buyer_holds`: when something may come back.
     #[schema(required = false)]
     retry_at: Option<Timestamp>,
@@ -118,7 +130,7 @@ pub struct ProblemDocument {
         reservations::release, reservations::extend, reservations::return_reservation, reservations::buyer,
         stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
         sales::sales, sales::sale, sales::put_sale, sales::patch_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
-        sales::close_sale, events::events,
+        sales::close_sale, events::events, events::live,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
@@ -209,6 +221,7 @@ fn own_problems(operation: &str) -> &'static [&'static [Code]] {
         "reservation" => &[&[UnknownSale, UnknownReservation, InvalidRequest]],
         "reservations" => &[&[UnknownSale, InvalidRequest, IdempotencyKeyInvalid]],
         "events" => &[&[UnknownSale, CursorExpired, InvalidRequest]],
+        "live_events" => &[&[UnknownSale, CursorExpired, InvalidRequest, TooManyStreams, Draining]],
         "sale" | "levels" | "buyer" => &[&[UnknownSale, InvalidRequest]],
         "sales" => &[&[InvalidRequest]],
         "readyz" => &[&[Draining]],

@@ -1,14 +1,16 @@
 //! What a handler needs from the request line and headers, checked before it runs.
 
 mod at;
+mod feed;
 
 pub use at::{At, PathParameter, Within};
+pub use feed::{Feed, LiveFrom};
 
 use super::idempotency;
 use super::problem::{Code, Problem};
 use crate::domain::page::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX};
 use crate::domain::{Caller, IdempotencyKey, PageRequest};
-use crate::store::{EventsAfter, ReservationFilter};
+use crate::store::ReservationFilter;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use std::future::{Ready, ready};
@@ -126,29 +128,6 @@ impl QueryParameters for Wanted {
     }
 }
 
-/// Which events are asked for.
-pub struct Feed {
-    /// Where it begins.
-    pub after: EventsAfter,
-    /// At most so many.
-    pub limit: usize,
-}
-
-impl QueryParameters for Feed {
-    fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
-        let limit = limit(parameters)?;
-        let after = match parameters.take_after().as_deref() {
-            None => EventsAfter::Oldest,
-            Some("latest") => EventsAfter::Latest,
-            Some(text) => text
-                .parse()
-                .map(EventsAfter::Cursor)
-                .map_err(|()| Problem::invalid("after", "must be `latest` or the cursor of an event"))?,
-        };
-        Ok(Self { after, limit })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,16 +155,5 @@ mod tests {
         for bad in ["status=open", "status=held&idempotency_key=k", "idempotency_key="] {
             assert!(read::<Wanted>(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_feed_begins_at_a_cursor_or_at_an_end() {
-        assert!(matches!(read("after=latest"), Ok(Feed { after: EventsAfter::Latest, .. })));
-        assert!(matches!(
-            read("after=9f3c-1764518400000-3-17"),
-            Ok(Feed { after: EventsAfter::Cursor(_), .. })
-        ));
-        assert!(matches!(read("limit=7"), Ok(Feed { after: EventsAfter::Oldest, limit: 7 })));
-        assert!(read::<Feed>("after=yesterday").is_err());
     }
 }

@@ -7,7 +7,7 @@ use super::answer::STOCKADE_OUTCOME;
 use super::auth::{Gate, NOTHING, Needs};
 use super::problem::{Code, Problem, RETRY_AFTER_SECONDS};
 use crate::metrics::HttpMetrics;
-use actix_web::body::BoxBody;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, Method, StatusCode};
@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Names one request, in the answer and in the log.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -31,17 +32,32 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Set once when the process begins to stop; it is then not ready, and asks clients to leave.
 #[derive(Clone, Default)]
-pub struct Draining(Arc<AtomicBool>);
+pub struct Draining {
+    /// Every request looks at it.
+    has_begun: Arc<AtomicBool>,
+    /// Streams wait for it.
+    told: watch::Sender<bool>,
+}
 
 impl Draining {
     /// From now on.
     pub fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.has_begun.store(true, Ordering::Relaxed);
+        self.told.send_replace(true);
     }
 
     /// Whether it has begun.
     pub fn has_begun(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Comes when it begins.
+    pub fn begun(&self) -> impl Future<Output = ()> + use<> {
+        let mut told = self.told.subscribe();
+        async move {
+            // It ends with an error only when nobody is left to tell.
+            let _ = told.wait_for(|begun| *begun).await;
+        }
     }
 }
 
@@ -115,14 +131,7 @@ impl FailureLog {
         if due {
             let unsaid = self.unsaid.take();
             self.last.set(Some(Instant::now()));
-            tracing::warn!(
-                request_id = id,
-                route,
-                code,
-                ?cause,
-                unsaid,
-                "The store fails; requests are answered 503"
-            );
+            tracing::warn!(request_id = id, route, code, ?cause, unsaid, "Requests are answered 503");
         } else {
             self.unsaid.set(self.unsaid.get() + 1);
         }
@@ -187,7 +196,8 @@ impl Layer {
         if body_is_unread || self.worker.draining.has_begun() {
             head.set_connection_type(ConnectionType::Close);
         }
-        let duration = begun.at.elapsed();
+        let is_stream = matches!(answer.response().body().size(), BodySize::Stream);
+        let duration = (!is_stream).then(|| begun.at.elapsed());
         let metrics = self.known(&method).map_or(&self.other, |known| &known.metrics);
         metrics.answered(status.as_u16(), duration);
         tracing::debug!(request_id = ?begun.id, %method, route = self.route, status = status.as_u16(), ?duration, "Answered");

@@ -39,6 +39,9 @@ const SECONDS: Kind = Kind::Histogram(&[
 ]);
 /// The sweeper is due several times a second: what is late by more is a fault.
 const LAG_SECONDS: Kind = Kind::Histogram(&[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0]);
+/// Streams last as long as their listeners want.
+const LONG_SECONDS: Kind =
+    Kind::Histogram(&[0.1, 1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0]);
 /// A batch holds at most 128 requests.
 const BATCH: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
 
@@ -46,7 +49,11 @@ catalogue! {
     HTTP_REQUESTS "stockade_http_requests_total" Kind::Counter,
         "HTTP requests by route, method and status of the answer.";
     HTTP_DURATION "stockade_http_request_duration_seconds" SECONDS,
-        "Time from the head of a request to its answer.";
+        "Time from the head of a request to its answer; streams are not in it.";
+    HTTP_STREAM "stockade_http_stream_seconds" LONG_SECONDS,
+        "How long streams were open that have ended, by route.";
+    HTTP_STREAMS_OPEN "stockade_http_streams_open" Kind::Gauge,
+        "Streams that are open, by route.";
     RESERVATIONS "stockade_reservations_total" Kind::Counter,
         "Reservation verbs by the word of their answer.";
     RESERVATION_UNITS "stockade_reservation_units_total" Kind::Counter,
@@ -86,6 +93,8 @@ catalogue! {
 /// Stands for any label value outside its closed set, so that a new word is counted and never makes a new series.
 pub const OTHER: &str = "other";
 
+/// Routes that answer with streams.
+pub const STREAM_ROUTES: &[&str] = &["/v1/sales/{sale}/events/live"];
 /// Values of `transition`.
 pub const TRANSITIONS: &[&str] = &["held", "confirmed", "retaken", "released", "expired"];
 /// Values of `script`.

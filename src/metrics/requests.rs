@@ -60,9 +60,11 @@ impl HttpMetrics {
         metrics
     }
 
-    /// A request was answered.
-    pub fn answered(&self, status: u16, duration: Duration) {
-        self.duration().record(duration);
+    /// A request was answered; one without a duration by a stream that has just begun.
+    pub fn answered(&self, status: u16, duration: Option<Duration>) {
+        if let Some(duration) = duration {
+            self.duration().record(duration);
+        }
         self.of_status(status).increment(1);
     }
 

@@ -1,6 +1,6 @@
 //! What is checked before the service takes its first request, and whenever somebody asks whether it is ready.
 
-use super::sweep::Purge;
+use super::sweep::{EventsKept, Purge};
 use super::{ReservationFilter, Store, StoreError, ids};
 use crate::domain::sale::{PutSale, SkuSpec, Skus};
 use crate::domain::*;
@@ -148,6 +148,11 @@ impl Store {
         }
         expect("switch", self.switch_sale(&sale, Switch::Close).await?, Outcome::Changed)?;
         let closed = expect("read", self.sale(&sale).await?, Outcome::Unchanged)?;
+        let kept = EventsKept { retention_ms: SELF_TEST_MS_MAX, entries_max: 1 };
+        if self.trim(&sale, &closed.generation, &kept).await? == 0 {
+            return Err(CheckError::SelfTest("no event was trimmed".into()));
+        }
+        self.try_reading_live(&sale).await?;
         expect("delete", self.delete_sale(&sale).await?, Outcome::Deleted)?;
         match self.purge(&sale, &closed.generation).await? {
             Purge::Done => Ok(()),

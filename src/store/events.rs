@@ -2,10 +2,11 @@
 
 use super::keys::SaleKeys;
 use super::reply::{self, Fields};
-use super::stock::stream_entries;
+use super::stock::{hash_values, stream_entries};
 use super::{Decided, Store, StoreError};
 use crate::domain::*;
-use redis::Value;
+use redis::{Cmd, Value};
+use std::fmt;
 use uuid::Uuid;
 
 /// Stream entries read at a time; each holds the events of one script call.
@@ -22,109 +23,196 @@ pub enum EventsAfter {
     Cursor(Cursor),
 }
 
+/// Id of an entry of the stream; zero comes before the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EntryId {
+    ms: u64,
+    seq: u64,
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.ms, self.seq)
+    }
+}
+
+impl EntryId {
+    fn read(text: &str) -> Result<Self, StoreError> {
+        let (ms, seq) = text.split_once('-').ok_or_else(corrupt)?;
+        Ok(Self { ms: reply::number(ms)?, seq: reply::number(seq)? })
+    }
+}
+
+/// How far somebody has read: so many events of an entry, and all before it. The default is the very beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) entry: EntryId,
+    pub(super) events: usize,
+}
+
+impl Place {
+    /// Behind the event of this cursor.
+    pub(super) fn after(cursor: &Cursor) -> Self {
+        let entry = EntryId { ms: cursor.ms, seq: cursor.seq };
+        Self { entry, events: cursor.n.saturating_add(1) }
+    }
+}
+
+/// The stream of one incarnation of a sale.
+#[derive(Debug)]
+pub(super) struct Feed {
+    pub(super) sale: SaleId,
+    pub(super) keys: SaleKeys,
+    pub(super) generation: String,
+    /// Nothing will be added any more.
+    pub(super) is_deleted: bool,
+    /// How far the trimmer has come: nothing behind this place is missing.
+    pub(super) trimmed: Place,
+}
+
+impl Feed {
+    /// Asks for what `read` needs.
+    pub(super) fn ask(keys: &SaleKeys) -> Cmd {
+        let mut cmd = redis::cmd("HMGET");
+        cmd.arg(keys.rules()).arg(&["generation", "status", "events_trimmed"]);
+        cmd
+    }
+
+    pub(super) fn read(sale: &SaleId, answer: Value) -> Result<Option<Self>, StoreError> {
+        let mut values = hash_values(answer)?.into_iter();
+        let mut next = || values.next().flatten();
+        let (Some(generation), status, trimmed) = (next(), next(), next()) else { return Ok(None) };
+        let trimmed = match trimmed {
+            Some(text) => Place::after(&format!("{generation}-{text}").parse().map_err(|()| corrupt())?),
+            None => Place::default(),
+        };
+        let (sale, keys) = (sale.clone(), SaleKeys::new(sale));
+        let is_deleted = status.is_some_and(|status| status == "deleted");
+        Ok(Some(Self { sale, keys, generation, is_deleted, trimmed }))
+    }
+
+    fn cursor(&self, place: Place) -> Option<Cursor> {
+        let Place { entry: EntryId { ms, seq }, events } = place;
+        let n = events.checked_sub(1)?;
+        Some(Cursor { generation: self.generation.clone(), ms, seq, n })
+    }
+
+    pub(super) fn expired(&self) -> Refusal {
+        Refusal::CursorExpired { oldest: self.cursor(self.trimmed) }
+    }
+}
+
+/// Events that follow each other.
+pub(super) struct Stretch {
+    pub(super) events: Vec<Event>,
+    /// There were no more when they were read.
+    pub(super) at_end: bool,
+}
+
 impl Store {
     /// A page of events. `next` is the cursor of the last one, or the caller's own when there is nothing new yet.
     pub async fn events(&self, sale: &SaleId, after: EventsAfter, limit: usize) -> Decided<Page<Event>> {
-        let keys = SaleKeys::new(sale);
-        let Some(generation) = self.generation(&keys).await? else {
+        let Some(feed) = self.feed(sale).await? else {
             return Ok(Decision::Refused(Refusal::UnknownSale));
         };
-        let (mut from, skip) = match &after {
-            EventsAfter::Oldest => ("-".to_owned(), 0),
+        let begin = match &after {
+            EventsAfter::Oldest => None,
             EventsAfter::Latest => {
-                let last = self.last_event(sale, &keys, &generation).await?;
-                let next = last.map(|event| event.cursor.to_string());
+                let next = feed.cursor(self.end(&feed).await?).map(|cursor| cursor.to_string());
                 return Ok(Decision::Done(Outcome::Unchanged, Page { items: Vec::new(), next }));
             }
-            EventsAfter::Cursor(cursor) => {
-                if cursor.generation != generation || !self.entry_is_kept(&keys, cursor).await? {
-                    let oldest = self.range(sale, &keys, &generation, "-", 1).await?.0;
-                    let oldest = oldest.into_iter().next().map(|event| event.cursor);
-                    return Ok(Decision::Refused(Refusal::CursorExpired { oldest }));
-                }
-                (format!("{}-{}", cursor.ms, cursor.seq), cursor.n + 1)
-            }
+            EventsAfter::Cursor(cursor) if cursor.generation == feed.generation => Some(Place::after(cursor)),
+            EventsAfter::Cursor(_) => return Ok(Decision::Refused(feed.expired())),
         };
-        let mut items = Vec::new();
-        let mut skip = skip;
-        while items.len() < limit {
-            let (events, last) = self.range(sale, &keys, &generation, &from, ENTRIES_A_READ).await?;
-            items.extend(events.into_iter().skip(skip));
-            skip = 0;
-            match last {
-                Some(last) => from = format!("({last}"),
-                None => break,
+        let mut items: Vec<Event> = Vec::new();
+        loop {
+            let place = items.last().map(|last| Place::after(&last.cursor)).or(begin);
+            match self.stretch(&feed, place).await? {
+                Ok(Stretch { events, at_end }) => {
+                    items.extend(events);
+                    if at_end || items.len() >= limit {
+                        break;
+                    }
+                }
+                // Trimmed meanwhile: the next page says so.
+                Err(_) if !items.is_empty() => break,
+                Err(refusal) => return Ok(Decision::Refused(refusal)),
             }
         }
         items.truncate(limit);
         let next = match (items.last(), after) {
-            (Some(event), _) => Some(event.cursor.to_string()),
-            (None, EventsAfter::Cursor(cursor)) => Some(cursor.to_string()),
-            (None, _) => None,
+            (Some(event), _) => Some(event.cursor.clone()),
+            (None, EventsAfter::Cursor(cursor)) => Some(cursor),
+            (None, _) => feed.cursor(feed.trimmed),
         };
-        Ok(Decision::Done(Outcome::Unchanged, Page { items, next }))
+        Ok(Decision::Done(Outcome::Unchanged, Page { items, next: next.map(|next| next.to_string()) }))
     }
 
-    async fn generation(&self, keys: &SaleKeys) -> Result<Option<String>, StoreError> {
-        let mut cmd = redis::cmd("HGET");
-        cmd.arg(keys.rules()).arg("generation");
-        redis::from_redis_value(self.query(&cmd).await?).map_err(|error| StoreError::Reply(error.to_string()))
+    /// The stream of a sale, also of a deleted one that is not purged yet.
+    pub(super) async fn feed(&self, sale: &SaleId) -> Result<Option<Feed>, StoreError> {
+        Feed::read(sale, self.query(&Feed::ask(&SaleKeys::new(sale))).await?)
     }
 
-    async fn entry_is_kept(&self, keys: &SaleKeys, cursor: &Cursor) -> Result<bool, StoreError> {
-        let id = format!("{}-{}", cursor.ms, cursor.seq);
-        let mut cmd = redis::cmd("XRANGE");
-        cmd.arg(keys.events()).arg(&id).arg(&id);
-        Ok(!stream_entries(self.query(&cmd).await?)?.is_empty())
-    }
-
-    async fn last_event(
-        &self,
-        sale: &SaleId,
-        keys: &SaleKeys,
-        generation: &str,
-    ) -> Result<Option<Event>, StoreError> {
+    /// Behind the last event there is.
+    pub(super) async fn end(&self, feed: &Feed) -> Result<Place, StoreError> {
         let mut cmd = redis::cmd("XREVRANGE");
-        cmd.arg(keys.events()).arg("+").arg("-").arg("COUNT").arg(1);
-        Ok(read_entries(sale, generation, self.query(&cmd).await?)?.0.pop())
+        cmd.arg(feed.keys.events()).arg("+").arg("-").arg("COUNT").arg(1);
+        let mut entries = read_entries(&feed.sale, &feed.generation, self.query(&cmd).await?)?;
+        let last = entries.pop().and_then(|(_, mut events)| events.pop());
+        Ok(last.map_or(feed.trimmed, |last| Place::after(&last.cursor)))
     }
 
-    /// Events of up to `count` entries, and the id of the last entry when there may be more.
-    async fn range(
+    /// What follows a place (none: what there is), at least one event if there is any; or why nobody can tell: a place
+    /// behind which something is missing, or that never was.
+    pub(super) async fn stretch(
         &self,
-        sale: &SaleId,
-        keys: &SaleKeys,
-        generation: &str,
-        from: &str,
-        count: usize,
-    ) -> Result<(Vec<Event>, Option<String>), StoreError> {
+        feed: &Feed,
+        place: Option<Place>,
+    ) -> Result<Result<Stretch, Refusal>, StoreError> {
+        // The entry itself comes first if it is there; its neighbours alone would not show that others are gone.
+        let from = place.map_or("-".to_owned(), |place| place.entry.to_string());
         let mut cmd = redis::cmd("XRANGE");
-        cmd.arg(keys.events()).arg(from).arg("+").arg("COUNT").arg(count);
-        let (events, ids) = read_entries(sale, generation, self.query(&cmd).await?)?;
-        let last = if ids.len() == count { ids.into_iter().next_back() } else { None };
-        Ok((events, last))
+        cmd.arg(feed.keys.events()).arg(from).arg("+").arg("COUNT").arg(ENTRIES_A_READ + 1);
+        let mut entries = read_entries(&feed.sale, &feed.generation, self.query(&cmd).await?)?;
+        let at_end = entries.len() <= ENTRIES_A_READ;
+        match (place, entries.first_mut()) {
+            (None, _) => {}
+            (Some(place), Some((id, events))) if *id == place.entry && place.events <= events.len() => {
+                events.drain(..place.events);
+            }
+            (Some(place), _) => match self.feed(&feed.sale).await? {
+                // Trimmed, and read to its end before.
+                Some(now) if now.generation == feed.generation && now.trimmed == place => {}
+                Some(now) => return Ok(Err(now.expired())),
+                None => return Ok(Err(Refusal::UnknownSale)),
+            },
+        }
+        let events = entries.into_iter().flat_map(|(_, events)| events).collect();
+        Ok(Ok(Stretch { events, at_end }))
     }
 }
 
-fn read_entries(
+fn corrupt() -> StoreError {
+    StoreError::Corrupt("events".into())
+}
+
+/// Reads what XRANGE answers, and XREAD for one stream.
+pub(super) fn read_entries(
     sale: &SaleId,
     generation: &str,
     value: Value,
-) -> Result<(Vec<Event>, Vec<String>), StoreError> {
-    let corrupt = || StoreError::Corrupt("events".into());
-    let (mut events, mut ids) = (Vec::new(), Vec::new());
+) -> Result<Vec<(EntryId, Vec<Event>)>, StoreError> {
+    let mut entries = Vec::new();
     for (id, fields) in stream_entries(value)? {
         let [_, at, _, texts] = &fields[..] else { return Err(corrupt()) };
-        let (ms, seq) = id.split_once('-').ok_or_else(corrupt)?;
-        let (ms, seq) = (reply::number(ms)?, reply::number(seq)?);
-        let time = reply::time(at)?;
-        for (n, text) in texts.split('\u{1e}').enumerate() {
-            let cursor = Cursor { generation: generation.to_owned(), ms, seq, n };
-            events.push(read_event(sale, cursor, time, text)?);
-        }
-        ids.push(id);
+        let (id, time) = (EntryId::read(&id)?, reply::time(at)?);
+        let events = texts.split('\u{1e}').enumerate().map(|(n, text)| {
+            let cursor = Cursor { generation: generation.to_owned(), ms: id.ms, seq: id.seq, n };
+            read_event(sale, cursor, time, text)
+        });
+        entries.push((id, events.collect::<Result<_, _>>()?));
     }
-    Ok((events, ids))
+    Ok(entries)
 }
 
 /// Reads `<word> LF <previous status> LF <object>`.

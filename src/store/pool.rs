@@ -135,14 +135,26 @@ impl bb8::ManageConnection for Manager {
     }
 }
 
-/// A pool that connects when it is first used. Errors when the URL is not one.
-pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisError> {
+fn client(config: &PoolConfig) -> Result<redis::Client, RedisError> {
     let info = config.url.as_str().into_connection_info()?;
     let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
     // Only with RESP3 the driver tells when a connection has gone.
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    redis::Client::open(info.set_tcp_settings(tcp).set_redis_settings(settings))
+}
+
+/// A connection outside any pool, for calls that may block the connection for up to `blocking`.
+pub async fn alone(config: &PoolConfig, blocking: Duration) -> Result<MultiplexedConnection, RedisError> {
+    let timeouts = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(config.wait_timeout))
+        .set_response_timeout(Some(blocking + config.response_timeout));
+    client(config)?.get_multiplexed_async_connection_with_config(&timeouts).await
+}
+
+/// A pool that connects when it is first used. Errors when the URL is not one.
+pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisError> {
     let manager = Manager {
-        client: redis::Client::open(info.set_tcp_settings(tcp).set_redis_settings(settings))?,
+        client: client(config)?,
         config: AsyncConnectionConfig::new()
             .set_connection_timeout(Some(config.wait_timeout))
             .set_response_timeout(Some(config.response_timeout)),

@@ -46,6 +46,7 @@ scripts! {
     purge = "sale/purge",
     repair = "sale/repair",
     repair_buyers = "sale/repair_buyers",
+    trim = "sale/trim",
     read_sale = "sale/read",
     read_levels = "sale/read_levels",
     find_page = "sale/find_page",

@@ -27,6 +27,27 @@ pub struct Due {
     pub overdue: Vec<String>,
     /// Records whose retention is over.
     pub ended: Vec<String>,
+    /// Entries of the stream of events.
+    pub event_entries: u64,
+    /// Time of the oldest of them.
+    pub oldest_event_at: Option<Timestamp>,
+}
+
+/// How much of its events a sale keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventsKept {
+    /// None older than this.
+    pub retention_ms: i64,
+    /// No more entries of the stream than this; an entry holds the events of one script call.
+    pub entries_max: u64,
+}
+
+impl EventsKept {
+    /// Whether some have to go.
+    pub fn is_exceeded(&self, due: &Due) -> bool {
+        let is_old = |oldest: Timestamp| due.now.as_ms() - oldest.as_ms() > self.retention_ms;
+        due.event_entries > self.entries_max || due.oldest_event_at.is_some_and(is_old)
+    }
 }
 
 /// How far the removal of a deleted sale has come.
@@ -45,17 +66,21 @@ const _: () = assert!(TOMBSTONE_MS > 2 * (cache::TTL_MS + cache::TTL_JITTER_MS) 
 
 /// Most records that one step of a purge removes: a request of another sale waits for one step at most.
 pub const PURGE_IDS_MAX: usize = 100;
+/// Most entries that one step of trimming removes.
+const TRIM_ENTRIES_MAX: usize = 256;
 
 impl Store {
     /// Asks what is due in a sale; at most `limit` ids of each kind.
     pub async fn due(&self, sale: &SaleId, limit: usize) -> Result<Due, StoreError> {
         let keys = SaleKeys::new(sale);
         let script = &self.scripts().due;
-        let mut cmd = script.call(4);
-        cmd.arg(keys.rules()).arg(keys.due()).arg(keys.done()).arg(keys.orphans());
+        let mut cmd = script.call(5);
+        cmd.arg(keys.rules()).arg(keys.due()).arg(keys.done()).arg(keys.orphans()).arg(keys.events());
         cmd.arg(self.offset_ms()).arg(limit);
         let texts = self.call(script, &cmd).await?;
-        let [now, status, next, open, overdue_count, orphans, overdue, ended, deleted_at] = &texts[..] else {
+        let [now, status, next, open, overdue_count, orphans, overdue, ended, entries, oldest, deleted_at] =
+            &texts[..]
+        else {
             return Err(StoreError::Reply("not what is due".into()));
         };
         Ok(Due {
@@ -69,7 +94,31 @@ impl Store {
             orphans: reply::number(orphans)?,
             overdue: reply::ids_of(overdue),
             ended: reply::ids_of(ended),
+            event_entries: reply::number(entries)?,
+            oldest_event_at: reply::optional(oldest, reply::time)?,
         })
+    }
+
+    /// One bounded step of trimming the events of a sale: how many entries went.
+    pub async fn trim(
+        &self,
+        sale: &SaleId,
+        generation: &str,
+        kept: &EventsKept,
+    ) -> Result<usize, StoreError> {
+        let keys = SaleKeys::new(sale);
+        let script = &self.scripts().trim;
+        let mut cmd = script.call(2);
+        cmd.arg(keys.rules()).arg(keys.events()).arg(self.offset_ms()).arg(generation);
+        cmd.arg(kept.retention_ms).arg(kept.entries_max).arg(TRIM_ENTRIES_MAX);
+        // The oldest entry that a consumer group has not acknowledged, once there are such groups.
+        cmd.arg("");
+        let texts = self.call(script, &cmd).await?;
+        match &texts[..] {
+            [word, _, removed] if word == "trimmed" => reply::number(removed),
+            [word, ..] if ["kept", "unknown_sale", "stale_generation"].contains(&&**word) => Ok(0),
+            _ => Err(StoreError::Reply("unknown word".into())),
+        }
     }
 
     /// One bounded step of removing what a deleted sale left.

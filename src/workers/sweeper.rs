@@ -1,11 +1,11 @@
-//! Gives the units of overdue holds back, forgets what is old, and removes deleted sales.
+//! Gives the units of overdue holds back, forgets what is old, trims events, and removes deleted sales.
 //!
 //! Any number of processes may sweep: each step is a script that decides anew. Nothing correct depends on it: a take
 //! that falls short expires overdue holds itself, and a settle verb that meets one does.
 
 use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
-use crate::store::sweep::{Purge, TOMBSTONE_MS};
+use crate::store::sweep::{EventsKept, Purge, TOMBSTONE_MS};
 use crate::store::{Store, StoreError, checks};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ pub struct Round {
     pub expired: usize,
     /// Records that were forgotten.
     pub archived: usize,
+    /// Entries of events that were removed.
+    pub trimmed: usize,
     /// Deleted sales that were removed.
     pub purged: usize,
     /// Holds that are open.
@@ -53,6 +55,7 @@ impl Round {
     fn add(&mut self, other: Round) {
         self.expired += other.expired;
         self.archived += other.archived;
+        self.trimmed += other.trimmed;
         self.purged += other.purged;
         self.holds_open += other.holds_open;
         self.holds_overdue += other.holds_overdue;
@@ -65,18 +68,18 @@ impl Round {
 }
 
 /// Sweeps until it is dropped.
-pub async fn run(store: Store, metrics: Arc<Metrics>) {
+pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
     loop {
         let begun = Instant::now();
-        let pause = match round(&store).await {
+        let pause = match round(&store, &kept).await {
             Ok(done) => {
                 metrics.redis_up(true);
                 metrics.holds_open(done.holds_open);
                 metrics.holds_overdue(done.holds_overdue);
                 metrics.orphans(done.orphans);
-                if done.expired + done.archived + done.purged > 0 {
-                    let Round { expired, archived, purged, .. } = done;
-                    debug!(expired, archived, purged, "Swept: {expired} holds expired");
+                if done.expired + done.archived + done.trimmed + done.purged > 0 {
+                    let Round { expired, archived, trimmed, purged, .. } = done;
+                    debug!(expired, archived, trimmed, purged, "Swept: {expired} holds expired");
                 }
                 done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
             }
@@ -92,13 +95,13 @@ pub async fn run(store: Store, metrics: Arc<Metrics>) {
 }
 
 /// One round over all sales.
-pub async fn round(store: &Store) -> Result<Round, StoreError> {
+pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError> {
     let mut sum = Round::default();
     let mut page = PageRequest { limit: PAGE_SALES, after: None };
     loop {
         let (entries, next) = store.sale_entries(&page).await?;
         for some in entries.chunks(SALES_AT_ONCE) {
-            let sweeps = some.iter().map(|(sale, generation)| sweep(store, sale, generation));
+            let sweeps = some.iter().map(|(sale, generation)| sweep(store, sale, generation, kept));
             for swept in futures_util::future::join_all(sweeps).await {
                 match swept {
                     Ok(swept) => sum.add(swept),
@@ -118,7 +121,12 @@ pub async fn round(store: &Store) -> Result<Round, StoreError> {
 }
 
 /// Does what is due in one sale.
-async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, StoreError> {
+async fn sweep(
+    store: &Store,
+    sale: &SaleId,
+    generation: &str,
+    kept: &EventsKept,
+) -> Result<Round, StoreError> {
     let mut round = Round::default();
     for _ in 0..STEPS_MAX {
         let due = store.due(sale, STEP_IDS_MAX).await?;
@@ -134,7 +142,12 @@ async fn sweep(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, 
             }
             return purge(store, sale, generation).await;
         }
-        if due.overdue.is_empty() && due.ended.is_empty() {
+        let trimmed = match kept.is_exceeded(&due) {
+            true => trim(store, sale, generation, kept).await?,
+            false => 0,
+        };
+        round.trimmed += trimmed;
+        if due.overdue.is_empty() && due.ended.is_empty() && trimmed == 0 {
             round.holds_open = due.holds_open;
             round.holds_overdue = due.holds_overdue;
             round.orphans = due.orphans;
@@ -163,4 +176,20 @@ async fn purge(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, 
         }
     }
     Ok(Round { next_in_ms: Some(0), ..Round::default() })
+}
+
+/// A damaged entry of events must not keep holds from expiring.
+async fn trim(
+    store: &Store,
+    sale: &SaleId,
+    generation: &str,
+    kept: &EventsKept,
+) -> Result<usize, StoreError> {
+    match store.trim(sale, generation, kept).await {
+        Err(error @ StoreError::Corrupt(_)) => {
+            warn!(%error, "The events of a sale could not be trimmed: {error}");
+            Ok(0)
+        }
+        trimmed => trimmed,
+    }
 }

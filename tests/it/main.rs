@@ -9,6 +9,7 @@ mod embedded;
 mod faults;
 mod http_api;
 mod keys;
+mod live;
 mod lost_reply;
 mod lua_contract;
 mod model;

@@ -7,8 +7,8 @@ use rand::Rng;
 use redis::aio::MultiplexedConnection;
 use std::collections::BTreeMap;
 use stockade::domain::*;
-use stockade::store::sweep::{PURGE_IDS_MAX, Purge};
-use stockade::workers::sweeper::{self, PURGE_STEPS_MAX};
+use stockade::store::sweep::{PURGE_IDS_MAX, Purge, TOMBSTONE_MS};
+use stockade::workers::sweeper::PURGE_STEPS_MAX;
 
 const MANY: usize = 20_000;
 
@@ -38,6 +38,7 @@ async fn deleted_sale(server: &RedisServer) -> (Shop, String) {
     let Ok(Decision::Done(_, sale)) = shop.store.sale(&shop.sale).await else { panic!("no sale") };
     end_many(&shop, &mut server.connection().await).await;
     assert_eq!(word(&shop.store.delete_sale(&shop.sale).await), "deleted");
+    shop.shared.clock.advance_ms(TOMBSTONE_MS);
     (shop, sale.generation)
 }
 
@@ -118,7 +119,7 @@ async fn other_sales_have_their_turn_while_one_is_purged() {
         rounds += 1;
         other.hold(&format!("hold {rounds}"), "blue=5").await;
         other.shared.clock.advance_ms(600_000);
-        let round = sweeper::round(&other.store).await.unwrap();
+        let round = other.sweep_all().await.unwrap();
         assert_eq!((round.expired, round.next_in_ms), (1, Some(0)), "round {rounds}");
         assert_eq!(other.level("blue").await, [5, 0, 0, 5]);
         let now = done(&mut connection).await;
@@ -126,7 +127,7 @@ async fn other_sales_have_their_turn_while_one_is_purged() {
         left = now;
     }
     assert_eq!(rounds, MANY / (PURGE_STEPS_MAX * PURGE_IDS_MAX) - 1);
-    assert_eq!(sweeper::round(&other.store).await.unwrap().purged, 1);
+    assert_eq!(other.sweep_all().await.unwrap().purged, 1);
     let keys: Vec<String> = redis_cmd(&mut connection, &["KEYS", &shop.key("*")]).await;
     assert!(keys.is_empty(), "{keys:?}");
     other.assert_books_balance().await;
@@ -144,7 +145,7 @@ async fn a_purge_goes_on_after_kill_9() {
         let task = tokio::spawn(async move {
             loop {
                 // The server may be gone in the middle of it.
-                let _ = sweeper::round(&sweeper.store).await;
+                let _ = sweeper.sweep_all().await;
             }
         });
         let mut connection = server.connection().await;
@@ -160,7 +161,7 @@ async fn a_purge_goes_on_after_kill_9() {
         assert_eq!(put(&shop.another()).await, "sale_deleting");
     }
     let next = shop.another();
-    while sweeper::round(&next.store).await.unwrap().purged == 0 {}
+    while next.sweep_all().await.unwrap().purged == 0 {}
     assert_eq!(dbsize(&mut server.connection().await).await, 0);
     assert_eq!(put(&next).await, "created");
 }

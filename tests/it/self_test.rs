@@ -3,7 +3,8 @@
 use crate::redis_server::{RedisServer, ServerOptions, valkey_program};
 use crate::shop::redis_cmd;
 use crate::support::{shared_with, store_on};
-use stockade::store::Store;
+use stockade::domain::Switch;
+use stockade::store::{EventsAfter, Store, live};
 
 #[tokio::test]
 async fn passes_on_a_server_in_cluster_mode() {
@@ -16,11 +17,11 @@ async fn passes_on_valkey() {
     store_on(&server).self_test().await.unwrap();
 }
 
-/// README says what a user of Redis must be allowed to do: not more than that is needed.
+/// README says what a user of Redis must be allowed to do: with exactly these rights everything runs, live events too.
 #[tokio::test]
 async fn passes_as_the_user_that_the_readme_makes() {
     let server = RedisServer::start();
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let readme = include_str!("../../README.md");
     let line = readme.lines().find(|line| line.starts_with("ACL SETUSER stockade")).unwrap();
     let words: Vec<&str> = line.split(' ').collect();
     let () = redis_cmd(&mut server.connection().await, &words).await;
@@ -30,4 +31,11 @@ async fn passes_as_the_user_that_the_readme_makes() {
     let tested = store.self_test().await;
     let refused: redis::Value = redis_cmd(&mut server.connection().await, &["ACL", "LOG"]).await;
     tested.unwrap_or_else(|error| panic!("{error}: {refused:?}"));
+    let reader = tokio::spawn(async move { live::run(&shared).await });
+    let (sale, _) = crate::live::put(&store).await;
+    let mut follower = crate::live::follow(&store, &sale, EventsAfter::Latest).await;
+    let (heard, paused) = tokio::join!(follower.next(), store.switch_sale(&sale, Switch::Pause));
+    paused.unwrap();
+    assert!(heard.is_some());
+    reader.abort();
 }

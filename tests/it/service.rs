@@ -3,6 +3,7 @@
 mod answer;
 mod document;
 mod in_process;
+mod listener;
 mod process;
 mod sale;
 mod wire;
@@ -10,6 +11,7 @@ mod wire;
 pub use answer::Answer;
 pub use document::{document, operations};
 pub use in_process::{InProcess, shared_api};
+pub use listener::{Heard, Listener};
 pub use process::{Service, ServiceOptions, failed_start, program};
 pub use sale::{Level, Sale, lines, new_key};
 pub use wire::{Wire, post};
@@ -43,6 +45,13 @@ impl Api {
     /// As `host:port`.
     pub fn authority(&self) -> &str {
         self.base.trim_start_matches("http://")
+    }
+
+    /// Opens a stream of events; `last` is sent as `Last-Event-ID`.
+    pub async fn listen(&self, path: &str, last: Option<&str>) -> Listener {
+        let request = self.client.get(format!("{}{path}", self.base));
+        let request = last.into_iter().fold(request, |request, last| request.header("Last-Event-ID", last));
+        Listener::new(request.send().await.unwrap())
     }
 
     pub fn call(&self, method: &str, path: &str) -> Call {

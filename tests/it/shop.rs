@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use stockade::domain::quantity::Line;
 use stockade::domain::sale::{SkuSpec, Skus};
 use stockade::domain::*;
-use stockade::store::{Decided, EventsAfter, Shared, Store};
+use stockade::store::sweep::EventsKept;
+use stockade::store::{Decided, EventsAfter, Shared, Store, StoreError};
+use stockade::workers::sweeper;
 
 /// A sale, a store like a worker's, and what another worker would share with it.
 pub struct Shop {
@@ -94,6 +96,11 @@ impl Shop {
             }
             expired += self.store.expire(&self.sale, &due.overdue).await.unwrap();
         }
+    }
+
+    /// A round of the sweeper over all sales of this store's server.
+    pub async fn sweep_all(&self) -> Result<sweeper::Round, StoreError> {
+        sweeper::round(&self.store, &EventsKept { retention_ms: i64::MAX, entries_max: u64::MAX }).await
     }
 
     pub async fn assert_books_balance(&self) {

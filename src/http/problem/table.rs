@@ -142,7 +142,7 @@ problems! {
     GrantedChanged "granted_changed" 409 FixTheCall "The supply is not what the caller expects"
         "Read `level`, decide again, and send its `granted` as `if_granted`.";
     CursorExpired "cursor_expired" 410 FixTheCall "The cursor is older than the events that are kept"
-        "Read the present state, then go on without `after`: from `oldest`, itself included.";
+        "Read the present state, then go on with `oldest` as `after`; null: without `after`.";
     MalformedJson "malformed_json" 400 FixTheCall "The body is not JSON"
         "Send one complete JSON document.";
     InvalidRequest "invalid_request" 422 FixTheCall "The request is not valid"
@@ -168,6 +168,8 @@ problems! {
         "Nothing was done. Send the request again with the same key after `Retry-After`.";
     Draining "draining" 503 RetrySameKey "This process is stopping"
         "Nothing was done. Send the request again with the same key: another process will answer.";
+    TooManyStreams "too_many_streams" 503 RetrySameKey "This process serves all the streams it may"
+        "Try again after `Retry-After`: another process may have room. Operator: see `--event-streams-max`.";
     StoreFull "store_full" 503 RetrySameKey "The store is out of memory"
         "Nothing was done. Operator: give Redis more memory, or shorten retentions.";
     StoreUnavailable "store_unavailable" 503 RetrySameKey "The store cannot be reached"

@@ -28,6 +28,7 @@ const TABLE: &str = "
     POST   /v1/sales/{sale}/stock/{sku}/adjustments         operator
     GET    /v1/sales/{sale}/stock/{sku}/adjustments         operator
     GET    /v1/sales/{sale}/events                          storefront
+    GET    /v1/sales/{sale}/events/live                     storefront
     GET    /v1/sales/{sale}/buyers/{buyer}                  storefront
     POST   /v1/sales/{sale}/reservations                    storefront
     GET    /v1/sales/{sale}/reservations                    storefront

@@ -328,9 +328,33 @@ impl Rig {
     }
 
     pub async fn due(&mut self, limit: usize) -> Step {
-        let keys = owned(&[self.keys.rules(), self.keys.due(), self.keys.done(), self.keys.orphans()]);
+        let keys = owned(&[
+            self.keys.rules(),
+            self.keys.due(),
+            self.keys.done(),
+            self.keys.orphans(),
+            self.keys.events(),
+        ]);
         let args = [self.offset_ms.to_string(), limit.to_string()];
         self.step("reservation/due", &keys, &args).await
+    }
+
+    /// Keeps what is younger than `retention_ms`, at most `entries_max`, and all from `keep_from` on.
+    pub async fn trim(&mut self, retention_ms: i64, entries_max: u64, limit: usize, keep_from: &str) -> Step {
+        let (keys, args) = self.trim_call(retention_ms, entries_max, limit, keep_from);
+        self.step("sale/trim", &keys, &args).await
+    }
+
+    pub fn trim_call(
+        &self,
+        retention_ms: i64,
+        entries_max: u64,
+        limit: usize,
+        keep_from: &str,
+    ) -> (Vec<String>, Vec<String>) {
+        let numbers = [retention_ms.to_string(), entries_max.to_string(), limit.to_string()];
+        let args = self.with_head(numbers.into_iter().chain([keep_from.to_owned()]));
+        (owned(&[self.keys.rules(), self.keys.events()]), args)
     }
 
     pub fn inspect_call(&self, names: &[&str]) -> (Vec<String>, Vec<String>) {

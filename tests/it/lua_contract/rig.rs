@@ -173,6 +173,14 @@ impl Rig {
         [self.offset_ms.to_string(), self.generation.clone()].into_iter().chain(more).collect()
     }
 
+    /// Ids of the entries of events.
+    pub async fn entry_ids(&mut self) -> Vec<String> {
+        let mut cmd = redis::cmd("XRANGE");
+        cmd.arg(self.keys.events()).arg("-").arg("+");
+        let entries: Vec<(String, Vec<String>)> = cmd.query_async(&mut self.admin).await.unwrap();
+        entries.into_iter().map(|(id, _)| id).collect()
+    }
+
     /// One command on the keys of the sale, past all scripts.
     pub async fn tamper(&mut self, command: &str, key: &str, args: &[&str]) {
         let key = format!("{}{key}", self.prefix);

@@ -58,6 +58,7 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_sweep::sweep().await,
         words_sweep::unknown().await,
         words_sweep::inspect().await,
+        words_sweep::trim().await,
         words_sale::put().await,
         words_sale::adjust().await,
         words_sale::switch_and_delete().await,

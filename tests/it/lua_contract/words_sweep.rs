@@ -92,3 +92,46 @@ pub async fn inspect() -> Answered {
     assert_eq!(rig.run("reservation/inspect", &keys, &args).await.unwrap(), ["", "", "wrong_type"]);
     rig.answered
 }
+
+/// The oldest entries go, by time or by number, as many as a call may take, and none that must stay.
+pub async fn trim() -> Answered {
+    let mut rig = Rig::empty().await;
+    rig.trim(DAY, 9, 9, "").await.is("unknown_sale", &[]);
+    rig.put("", "made:fp", Some(&Rules::default()), &[("one", "10", "")]).await;
+    rig.reserve(&[take("a", "one", 9)]).await;
+    rig.reserve(&[take("b", "one", 1)]).await; // two events: the last units
+    rig.offset_ms = DAY;
+    rig.switch("paused").await;
+    let ids = rig.entry_ids().await;
+    let kept = async |rig: &mut Rig, retention_ms, entries_max, keep_from: &str| {
+        let step = rig.trim(retention_ms, entries_max, 9, keep_from).await;
+        step.are(&["kept", "{n}"], &[]);
+    };
+    kept(&mut rig, 2 * DAY, 4, "").await;
+    kept(&mut rig, 2 * DAY, 3, &ids[0]).await;
+    kept(&mut rig, 2 * DAY, 3, "0-1").await;
+    rig.generation = "g0".into();
+    rig.trim(0, 0, 9, "").await.is("stale_generation", &[]);
+    rig.generation = "g1".into();
+    let healthy = rig.bytes().await;
+    let trimmed = |id: &str, n: usize| format!("rules events_trimmed = {id}-{n}");
+    for (args, limit, keep_from, gone, last_event) in [
+        // By number, by time, by both; each as far as it may.
+        ((2 * DAY, 3), 9, "", 1, 1),
+        ((2 * DAY, 1), 9, "", 3, 1),
+        ((2 * DAY, 0), 9, "", 4, 0),
+        ((2 * DAY, 0), 2, "", 2, 0),
+        ((DAY / 2, 9), 9, "", 3, 1),
+        ((DAY / 2, 9), 1, "", 1, 1),
+        ((DAY / 2, 0), 9, &*ids[2], 2, 0),
+        ((DAY / 2, 0), 9, &*ids[3], 3, 1),
+    ] {
+        rig.restore(&healthy).await;
+        let left = rig.entry_ids().await.split_off(gone);
+        let step = rig.trim(args.0, args.1, limit, keep_from).await;
+        step.answer(&["trimmed", "{n}", &gone.to_string()]);
+        assert_eq!(rig.entry_ids().await, left);
+        step.has(&trimmed(&ids[gone - 1], last_event));
+    }
+    rig.answered
+}

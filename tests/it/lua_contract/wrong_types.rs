@@ -47,7 +47,7 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
     let level_args = ["page", "", "9"].map(String::from);
     let (sale_keys, sale_args) = rig.read_sale_call();
     let (switch_keys, _) = rig.switch_call("");
-    let due_keys = [k.rules(), k.due(), k.done(), k.orphans()].map(String::from).to_vec();
+    let due_keys = [k.rules(), k.due(), k.done(), k.orphans(), k.events()].map(String::from).to_vec();
     let cart = take("new", "one", 1).by("ann");
     let bucket = bucket("ann").to_string();
     vec![
@@ -62,6 +62,7 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
             rig.repair_buyers_call("0", &[[&bucket, "ann", "", ""]]),
             &["other buyers"],
         ),
+        call("sale/trim", rig.trim_call(DAY, 2, 9, ""), &[]),
         call("sale/read", rig.read_sale_call(), &[]),
         call("sale/read_levels", (sale_keys, [&sale_args[..], &level_args[..]].concat()), &[]),
         call("sale/find_page", rig.find_page_call(0), PAGE),

@@ -96,7 +96,8 @@ async fn no_read_of_a_large_sale_walks_all_its_skus() {
     // The sale with its totals, the list of sales, one level, a switch.
     let small = async {
         the_sale(&shop).await;
-        let sales = shop.store.sales(&Caller::default(), &PageRequest { limit: 500, after: None }).await.unwrap();
+        let sales =
+            shop.store.sales(&Caller::default(), &PageRequest { limit: 500, after: None }).await.unwrap();
         assert_eq!(sales.items[0].totals.granted, 30_000);
         shop.recent("s09999").await;
         shop.store.switch_sale(&shop.sale, Switch::Pause).await.unwrap();

@@ -1,6 +1,6 @@
 //! One sale, as a test's own.
 
-use super::{Answer, Api};
+use super::{Answer, Api, Listener};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -34,6 +34,11 @@ impl Sale {
 
     pub async fn get(&self, rest: &str) -> Answer {
         self.api.get(&self.at(rest)).await
+    }
+
+    /// Follows its events; `query` with its `?`.
+    pub async fn listen(&self, query: &str) -> Listener {
+        self.api.listen(&self.at(&format!("/events/live{query}")), None).await
     }
 
     pub async fn post(&self, rest: &str, body: Value) -> Answer {

@@ -53,13 +53,35 @@ impl Wire {
         in_time.map_err(|_| Error::from(ErrorKind::TimedOut))?
     }
 
-    async fn read(&mut self) -> Result<WireAnswer> {
-        let head_length = loop {
-            match self.unread.windows(4).position(|end| end == b"\r\n\r\n") {
-                Some(at) => break at + 4,
+    /// The head of an answer whose body comes in chunks.
+    pub async fn head(&mut self) -> Result<String> {
+        let end = self.position(b"\r\n\r\n").await? + 4;
+        Ok(String::from_utf8_lossy(&self.unread.drain(..end).collect::<Vec<_>>()).to_lowercase())
+    }
+
+    /// One chunk of it; the last is empty.
+    pub async fn chunk(&mut self) -> Result<Vec<u8>> {
+        let begin = self.position(b"\r\n").await? + 2;
+        let length = std::str::from_utf8(&self.unread[..begin - 2]).ok();
+        let length = length.and_then(|length| usize::from_str_radix(length, 16).ok());
+        let end = begin + length.ok_or(ErrorKind::InvalidData)?;
+        while self.unread.len() < end + 2 {
+            self.more().await?;
+        }
+        Ok(self.unread.drain(..end + 2).skip(begin).take(end - begin).collect())
+    }
+
+    async fn position(&mut self, of: &[u8]) -> Result<usize> {
+        loop {
+            match self.unread.windows(of.len()).position(|there| there == of) {
+                Some(at) => return Ok(at),
                 None => self.more().await?,
             }
-        };
+        }
+    }
+
+    async fn read(&mut self) -> Result<WireAnswer> {
+        let head_length = self.position(b"\r\n\r\n").await? + 4;
         let head = String::from_utf8_lossy(&self.unread[..head_length]).to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let length = length.map_or(0, |text| text.trim().parse().unwrap());

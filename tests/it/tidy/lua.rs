@@ -6,7 +6,7 @@ use stockade::store::keys::SaleKeys;
 use stockade::store::scripts::Scripts;
 
 /// A full Redis must be able to give back and to empty itself.
-const ALLOW_OOM: [&str; 10] = [
+const ALLOW_OOM: [&str; 11] = [
     "reservation/archive",
     "reservation/confirm",
     "reservation/expire",
@@ -17,6 +17,7 @@ const ALLOW_OOM: [&str; 10] = [
     "sale/repair",
     "sale/repair_buyers",
     "sale/switch",
+    "sale/trim",
 ];
 const NO_WRITES: [&str; 6] = [
     "reservation/due",

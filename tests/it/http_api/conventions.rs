@@ -64,7 +64,7 @@ async fn unknown_paths_and_methods_are_problems_too() {
         ("GET", "/v1/sales/x/reservations/y/confirm", "POST"),
         ("OPTIONS", "/v1/sales/x/reservations", "POST, GET"),
         ("TRACE", "/livez", "GET, HEAD"),
-        ("BREW", "/v1/sales/x", "GET, PUT, DELETE"),
+        ("BREW", "/v1/sales/x", "GET, PUT, PATCH, DELETE"),
     ] {
         let answer = api.call(method, path).send().await.expect(405, "method_not_allowed");
         assert_eq!(answer.header("allow"), allow, "{method} {path}");
@@ -88,6 +88,7 @@ async fn every_route_knows_an_unknown_sale() {
             "adjustments" if method == "POST" => json!({"delta": 1, "reason": "r"}),
             "a" if method == "PUT" => json!({"initial": 1}),
             "nowhere" if method == "PUT" => continue,
+            "nowhere" if method == "PATCH" => json!({}),
             _ => Value::Null,
         };
         api.call(&method, &path).json(&body).send().await.expect(404, "unknown_sale");

@@ -33,10 +33,8 @@ async fn listeners_hear_the_feed_while_eight_write() {
     let listeners = join_all((0..LISTENERS).map(|number| {
         let (sale, begin, listening) = (&sale, &begin, &listening);
         async move {
-            eventually("it is this one's turn", async || {
-                feed_after(&sale, &begin).await.len() >= number * 12
-            })
-            .await;
+            eventually("it is this one's turn", async || feed_after(sale, begin).await.len() >= number * 12)
+                .await;
             let query = match number % 3 {
                 0 => format!("?after={begin}"),
                 1 => format!("?after={}", end(sale).await),

@@ -1,5 +1,6 @@
 //! The OpenAPI document, generated from the handlers; what all handlers have in common is added here.
 
+mod problems;
 mod security;
 
 use super::problem::page::ProblemType;
@@ -156,80 +157,6 @@ pub fn openapi_json() -> String {
 /// Adds to every operation what it shares with others: headers, problems.
 struct Common;
 
-const OF_THE_STORE: &[Code] = &[
-    Code::StoreUnavailable,
-    Code::StoreBusy,
-    Code::StoreLoading,
-    Code::OutcomeUnknown,
-    Code::Corrupt,
-    Code::Internal,
-];
-const OF_A_MUTATION: &[Code] = &[
-    Code::IdempotencyKeyInvalid,
-    Code::InvalidRequest,
-    Code::QueueFull,
-    Code::Draining,
-    Code::StoreFull,
-    Code::StoreReadOnly,
-];
-const OF_A_BODY: &[Code] =
-    &[Code::MalformedJson, Code::UnsupportedMediaType, Code::PayloadTooLarge, Code::RequestTimeout];
-const OF_A_SETTLEMENT: &[Code] =
-    &[Code::UnknownSale, Code::UnknownReservation, Code::AlreadyReturned, Code::PartOfOrder];
-
-/// The problems of one operation alone.
-fn own_problems(operation: &str) -> &'static [&'static [Code]] {
-    use Code::*;
-    match operation {
-        "reserve" => &[
-            &[UnknownSale, UnknownSku, UnknownReservation, SaleNotOpen, SalePaused, SaleClosed, SaleDeleting],
-            &[HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
-            &[HoldExpired, AlreadyConfirmed, AlreadyReleased, AlreadyReturned, PartOfOrder],
-        ],
-        "confirm" => &[
-            OF_A_SETTLEMENT,
-            &[HoldExpired, SoldOut, BuyerHolds, BuyerLimit, AlreadyConfirmed, AlreadyReleased],
-            &[QuantityExceedsReservation],
-        ],
-        "release" => &[OF_A_SETTLEMENT, &[AlreadyConfirmed]],
-        "extend" => &[
-            OF_A_SETTLEMENT,
-            &[HoldExpired, HoldTooLong, AlreadyConfirmed, AlreadyReleased, IdempotencyKeyReused],
-        ],
-        "return_reservation" => &[
-            &[UnknownSale, UnknownReservation, NotConfirmed, QuantityExceedsReservation],
-            &[IdempotencyKeyRequired, IdempotencyKeyReused],
-        ],
-        "put_sale" => &[&[
-            UnknownSale,
-            SaleDeleting,
-            PreconditionFailed,
-            StockExists,
-            TooManySkus,
-            TooManyUnits,
-            IdempotencyKeyReused,
-        ]],
-        "patch_sale" => &[&[UnknownSale, SaleDeleting, PreconditionFailed, IdempotencyKeyReused]],
-        "put_sku" => &[&[UnknownSale, SaleDeleting, StockExists, InitialRequired, TooManySkus, TooManyUnits]],
-        "adjust" => &[
-            &[UnknownSale, UnknownSku, SaleDeleting, InsufficientAvailable, GrantedChanged, TooManyUnits],
-            &[IdempotencyKeyReused],
-        ],
-        "delete_sale" => &[&[UnknownSale, SaleNotEmpty, SaleDeleting]],
-        "pause_sale" | "resume_sale" | "close_sale" => &[&[UnknownSale, SaleDeleting]],
-        "level" | "adjustments" => &[&[UnknownSale, UnknownSku, InvalidRequest]],
-        "reservation" => &[&[UnknownSale, UnknownReservation, InvalidRequest]],
-        "reservations" => &[&[UnknownSale, InvalidRequest, IdempotencyKeyInvalid]],
-        "events" => &[&[UnknownSale, CursorExpired, InvalidRequest]],
-        "live_events" => &[&[UnknownSale, CursorExpired, InvalidRequest, TooManyStreams, Draining]],
-        "sale" | "levels" | "buyer" => &[&[UnknownSale, InvalidRequest]],
-        "sales" => &[&[InvalidRequest]],
-        "readyz" => &[&[Draining]],
-        "problem" | "docs" => &[&[NotFound]],
-        _ => &[],
-    }
-}
-
 impl Modify for Common {
     fn modify(&self, document: &mut Document) {
         security::describe(document);
@@ -256,13 +183,13 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
     let name = operation.operation_id.clone().unwrap_or_default();
     let (mutates, needs) = (method != "GET", security::needs_of(method, path));
     security::require(operation, needs);
-    let mut problems: Vec<&[Code]> = own_problems(&name).to_vec();
-    problems.push(security::problems(needs));
+    let mut codes: Vec<&[Code]> = problems::own(&name).to_vec();
+    codes.push(security::problems(needs));
     if path.starts_with("/v1") || name == "readyz" {
-        problems.push(OF_THE_STORE);
+        codes.push(problems::OF_THE_STORE);
     }
     if mutates {
-        problems.push(OF_A_MUTATION);
+        codes.push(problems::OF_A_MUTATION);
         operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
         let outcome = || HeaderBuilder::new().description(Some("How it went, in one word")).build();
         for answer in operation.responses.responses.values_mut() {
@@ -271,11 +198,11 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
             }
         }
         if name != "delete_sale" {
-            problems.push(OF_A_BODY);
+            codes.push(problems::OF_A_BODY);
         }
     }
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
-    for code in problems.iter().flat_map(|codes| codes.iter()) {
+    for code in codes.iter().flat_map(|codes| codes.iter()) {
         by_status.entry(code.status()).or_default().push(code.as_str());
     }
     for (status, codes) in by_status {

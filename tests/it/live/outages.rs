@@ -67,7 +67,7 @@ async fn a_slow_listener_misses_nothing() {
     let sale = Sale::put(&service.api, json!({"stock": stock.collect::<serde_json::Map<_, _>>()})).await;
     let begin = end(&sale).await;
     let mut slow = Wire::connect(service.api.authority().parse().unwrap()).await.unwrap();
-    let request = format!("GET {} HTTP/1.1\r\nHost: stockade\r\n\r\n", sale.at("/events/live"));
+    let request = format!("GET {} HTTP/1.1\r\nHost: localhost\r\n\r\n", sale.at("/events/live"));
     slow.send(request).await.unwrap();
     assert_eq!(slow.head().await.unwrap().split(' ').nth(1), Some("200"));
     let mut quick = sale.listen("").await;

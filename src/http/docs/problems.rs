@@ -1,0 +1,80 @@
+//! Which problems an operation can answer with.
+
+use crate::http::problem::Code;
+
+/// Whatever touches the store.
+pub const OF_THE_STORE: &[Code] = &[
+    Code::StoreUnavailable,
+    Code::StoreBusy,
+    Code::StoreLoading,
+    Code::OutcomeUnknown,
+    Code::Corrupt,
+    Code::Internal,
+];
+/// Whatever changes something.
+pub const OF_A_MUTATION: &[Code] = &[
+    Code::IdempotencyKeyInvalid,
+    Code::InvalidRequest,
+    Code::QueueFull,
+    Code::Draining,
+    Code::StoreFull,
+    Code::StoreReadOnly,
+];
+/// Whatever has a body.
+pub const OF_A_BODY: &[Code] =
+    &[Code::MalformedJson, Code::UnsupportedMediaType, Code::PayloadTooLarge, Code::RequestTimeout];
+const OF_A_SETTLEMENT: &[Code] =
+    &[Code::UnknownSale, Code::UnknownReservation, Code::AlreadyReturned, Code::PartOfOrder];
+
+/// The problems of one operation alone.
+pub fn own(operation: &str) -> &'static [&'static [Code]] {
+    use Code::*;
+    match operation {
+        "reserve" => &[
+            &[UnknownSale, UnknownSku, UnknownReservation, SaleNotOpen, SalePaused, SaleClosed, SaleDeleting],
+            &[HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
+            &[HoldExpired, AlreadyConfirmed, AlreadyReleased, AlreadyReturned, PartOfOrder],
+        ],
+        "confirm" => &[
+            OF_A_SETTLEMENT,
+            &[HoldExpired, SoldOut, BuyerHolds, BuyerLimit, AlreadyConfirmed, AlreadyReleased],
+            &[QuantityExceedsReservation],
+        ],
+        "release" => &[OF_A_SETTLEMENT, &[AlreadyConfirmed]],
+        "extend" => &[
+            OF_A_SETTLEMENT,
+            &[HoldExpired, HoldTooLong, AlreadyConfirmed, AlreadyReleased, IdempotencyKeyReused],
+        ],
+        "return_reservation" => &[
+            &[UnknownSale, UnknownReservation, NotConfirmed, QuantityExceedsReservation],
+            &[IdempotencyKeyRequired, IdempotencyKeyReused],
+        ],
+        "put_sale" => &[&[
+            UnknownSale,
+            SaleDeleting,
+            PreconditionFailed,
+            StockExists,
+            TooManySkus,
+            TooManyUnits,
+            IdempotencyKeyReused,
+        ]],
+        "patch_sale" => &[&[UnknownSale, SaleDeleting, PreconditionFailed, IdempotencyKeyReused]],
+        "put_sku" => &[&[UnknownSale, SaleDeleting, StockExists, InitialRequired, TooManySkus, TooManyUnits]],
+        "adjust" => &[
+            &[UnknownSale, UnknownSku, SaleDeleting, InsufficientAvailable, GrantedChanged, TooManyUnits],
+            &[IdempotencyKeyReused],
+        ],
+        "delete_sale" => &[&[UnknownSale, SaleNotEmpty, SaleDeleting]],
+        "pause_sale" | "resume_sale" | "close_sale" => &[&[UnknownSale, SaleDeleting]],
+        "level" | "adjustments" => &[&[UnknownSale, UnknownSku, InvalidRequest]],
+        "reservation" => &[&[UnknownSale, UnknownReservation, InvalidRequest]],
+        "reservations" => &[&[UnknownSale, InvalidRequest, IdempotencyKeyInvalid]],
+        "events" => &[&[UnknownSale, CursorExpired, InvalidRequest]],
+        "live_events" => &[&[UnknownSale, CursorExpired, InvalidRequest, TooManyStreams, Draining]],
+        "sale" | "levels" | "buyer" => &[&[UnknownSale, InvalidRequest]],
+        "sales" => &[&[InvalidRequest]],
+        "readyz" => &[&[Draining]],
+        "problem" | "docs" => &[&[NotFound]],
+        _ => &[],
+    }
+}

@@ -12,6 +12,9 @@ from sides import RELEASE, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONNECTIONS = 256
+# Of wrk for bulk calls: those of a few importers, not of a crowd.
+BULK_CONNECTIONS = 16
+BULK_REQUESTS = 200
 # __rand_int__ is a number below this one, new at each place where it stands.
 RANDOM_IDS = 2_000_000_000
 
@@ -49,11 +52,11 @@ def milliseconds(text):
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[unit]
 
 
-def wrk(side, sale, run, seconds, threads, pids):
+def wrk(side, sale, run, seconds, threads, pids, script="reserve.lua", connections=CONNECTIONS):
     """One run of wrk. Counts come from its own summary; socket errors make the run void."""
-    env = {**os.environ, "SALE": sale, "SKU": "hot", "RUN": run}
-    command = ["wrk", "-t", str(threads), "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--timeout", "10s", "--latency",
-               "-s", os.path.join(HERE, "reserve.lua"), f"http://127.0.0.1:{side.port}/"]
+    env = {**os.environ, "SALE": sale, "SKU": "hot", "RUN": run, "BULK": str(BULK_REQUESTS)}
+    command = ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--timeout", "10s", "--latency",
+               "-s", os.path.join(HERE, script), f"http://127.0.0.1:{side.port}/"]
     with Cpu(**pids) as cpu:
         done = subprocess.run(command, env=env, capture_output=True, text=True)
     out = done.stdout
@@ -90,6 +93,22 @@ def wrk_accepted(side, sale, run, seconds, threads, pids):
         result["uncounted"] = result["held"] - result["requests"]
         if not 0 <= result["uncounted"] <= CONNECTIONS:
             raise Failed(f"{side.name}: {result['requests']} answers, but {result['held']} units held")
+    return result
+
+
+def wrk_bulk(side, sale, run, seconds, threads, pids):
+    """As `wrk_accepted`, with 200 requests a call: a call's 200 says nothing of them, so the stock must have moved by all."""
+    before = side.held(sale)
+    result = wrk(side, sale, run, seconds, threads, pids, "bulk.lua", BULK_CONNECTIONS)
+    if result["refused"]:
+        raise Failed(f"{side.name}: {result['refused']} of {result['requests']} bulk answers were not 2xx")
+    time.sleep(1)
+    calls, result["requests"] = result["requests"], result["requests"] * BULK_REQUESTS
+    result["held"] = side.held(sale) - before
+    result["uncounted"] = result["held"] - result["requests"]
+    if not 0 <= result["uncounted"] <= BULK_CONNECTIONS * BULK_REQUESTS:
+        raise Failed(f"{side.name}: {calls} bulk answers, but {result['held']} units held")
+    result["per_second"] = result["requests"] / result["seconds"]
     return result
 
 

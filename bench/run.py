@@ -23,7 +23,7 @@ from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
 SIDES = ("noop", "service", "plain", "tuned", "redis")
 BENCHES = ("reserve", "latency", "memory", "soak")
-SALE, GONE = "bench", "bench-gone"
+SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
 
 
 def arguments():
@@ -63,6 +63,7 @@ class Run:
         if "service" in wanted:
             self.sides["service"] = service = Service(*common)
             service.put_sale(SALE, HOT_UNITS)
+            service.put_sale(BULK, HOT_UNITS)
             service.put_sale(GONE, 1)
             service.reserve(GONE, "gone")
         if "plain" in wanted or "redis" in wanted or "noop" in wanted and "service" not in wanted:
@@ -116,6 +117,7 @@ class Run:
         if "service" in wanted:
             service = self.sides["service"]
             steps.append(lambda: self.wrk("reserve", load.wrk_accepted, service, SALE, word))
+            steps.append(lambda: self.wrk("bulk", load.wrk_bulk, service, BULK, f"{word}b"))
             steps.append(lambda: self.wrk("sold out", load.wrk_sold_out, service, GONE, word))
             steps.append(self.unsafe_reserve(service, word))
         if "plain" in wanted:
@@ -205,6 +207,7 @@ class Run:
             Row("reserve / no-op POST", ratio("reserve", "noop"), 0.45, 0.65),
             Row("reserve / plain bb8 pool", ratio("reserve", "plain"), 2.0, 3.0),
             Row("reserve / redis-benchmark", ratio("reserve", "redis-benchmark"), 1.0, 1.3),
+            Row("bulk of 200, accepted a second", self.median("bulk"), 60_000, 100_000),
             Row("sold out / no-op POST", ratio("sold out", "noop"), 0.7, 0.85),
             Row("fsync always / fsync no", ratio("reserve", "reserve, fsync no"), 0.8, 0.95),
             Row("p99 at half peak / no-op's", ratio("service at rate", "noop at rate", "p99_us"), 3.0, None, lower=True),

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod body;
+pub mod bulk;
 pub mod docs;
 pub mod events;
 pub mod extract;
@@ -27,8 +28,8 @@ use std::rc::Rc;
 
 /// Adds every route. The store comes as `Data<Store>` of the app, since each worker thread may have its own.
 pub fn routes(config: &mut ServiceConfig, metrics: &Data<Metrics>, draining: &Draining) {
-    config.app_data(Data::clone(metrics)).app_data(Data::new(draining.clone()));
     let worker = Rc::new(Worker::new(draining.clone()));
+    config.app_data(Data::clone(metrics)).app_data(Data::new(draining.clone())).app_data(Rc::clone(&worker));
     // Paths are tried in this order: the crowd's come first.
     for path in reservation_paths().into_iter().chain(sale_paths()).chain(ops_paths()) {
         path.register(config, metrics, &worker);
@@ -51,6 +52,7 @@ fn reservation_paths() -> Vec<Path> {
             stock::put_sku,
         ),
         Path::new("/v1/sales/{sale}/stock").on(Method::GET, 200, stock::levels),
+        Path::new("/v1/sales/{sale}/reservations/bulk").on(Method::POST, 200, bulk::reserve_bulk),
         Path::new(ONE).on(Method::GET, 200, reservations::reservation),
         Path::new("/v1/sales/{sale}/reservations/{id}/extend").on(Method::POST, 200, reservations::extend),
         Path::new("/v1/sales/{sale}/reservations/{id}/return").on(
@@ -146,9 +148,9 @@ impl Path {
         for route in self.routes {
             resource = resource.route(route);
         }
-        config.service(resource.wrap_fn(move |request, handler| {
+        config.service(resource.wrap_fn(move |mut request, handler| {
             let layer = Rc::clone(&layer);
-            let begun = layer.begin(&request);
+            let begun = layer.begin(&mut request);
             let answer = handler.call(request);
             async move { Ok(layer.finish(begun, answer.await?)) }
         }));

@@ -1,13 +1,14 @@
 //! The OpenAPI document, generated from the handlers; what all handlers have in common is added here.
 
+use super::bulk::{BulkAnswer, BulkResult};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
-use super::{events, ops, reservations, sales, stock};
+use super::{bulk, events, ops, reservations, sales, stock};
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::{
-    Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PutSale, PutSku, Reservation,
-    ReservationLine, Reserve, Return, Sale, Shortfall, Timestamp, Totals,
+    Adjust, Adjustment, BulkRequest, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PutSale, PutSku,
+    Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall, Timestamp, Totals,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -104,14 +105,16 @@ pub struct ProblemDocument {
     paths(
         reservations::reserve, reservations::reservations, reservations::reservation, reservations::confirm,
         reservations::release, reservations::extend, reservations::return_reservation, reservations::buyer,
+        bulk::reserve_bulk,
         stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
         sales::sales, sales::sale, sales::put_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
         sales::close_sale, events::events,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
-        Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, FieldError, Level, Line, ProblemDocument,
-        ProblemType, PutSale, PutSku, Reservation, ReservationLine, Reserve, Return, Sale, Shortfall, SkuSpec, Totals,
+        Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Event, Extend,
+        FieldError, Level, Line, ProblemDocument, ProblemType, PutSale, PutSku, Reservation, ReservationLine, Reserve,
+        ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
     )),
     tags(
         (name = "Reservations", description = "Take units, and settle what was taken"),
@@ -162,6 +165,7 @@ fn own_problems(operation: &str) -> &'static [&'static [Code]] {
             &[HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
             &[HoldExpired, AlreadyConfirmed, AlreadyReleased, AlreadyReturned, PartOfOrder],
         ],
+        "reserve_bulk" => &[&[UnknownSale]],
         "confirm" => &[
             OF_A_SETTLEMENT,
             &[HoldExpired, SoldOut, BuyerHolds, BuyerLimit, AlreadyConfirmed, AlreadyReleased],
@@ -272,8 +276,18 @@ fn idempotency_key() -> Parameter {
 
 /// Answers always have all their fields: what is absent is null.
 fn require_all(name: &str, schema: &mut RefOr<Schema>) {
-    const ANSWERS: &[&str] =
-        &["Adjustment", "BuyerSku", "BuyerStanding", "Event", "Level", "ProblemType", "Reservation", "Sale"];
+    const ANSWERS: &[&str] = &[
+        "Adjustment",
+        "BulkAnswer",
+        "BulkResult",
+        "BuyerSku",
+        "BuyerStanding",
+        "Event",
+        "Level",
+        "ProblemType",
+        "Reservation",
+        "Sale",
+    ];
     if let (true, RefOr::T(Schema::Object(object))) =
         (ANSWERS.contains(&name) || name.starts_with("Page"), schema)
     {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
 
 mod audit;
+mod bulk;
 mod embedded;
 mod faults;
 mod http_api;

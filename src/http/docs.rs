@@ -1,5 +1,9 @@
 //! The OpenAPI document, generated from the handlers; what all handlers have in common is added here.
 
+mod problem;
+
+pub use problem::ProblemDocument;
+
 use super::bulk::{BulkAnswer, BulkResult};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
@@ -8,16 +12,15 @@ use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::{
     Adjust, Adjustment, BulkRequest, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PutSale, PutSku,
-    Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall, Timestamp, Totals,
+    Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall, Totals,
 };
-use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, OpenApi as Document, Ref, RefOr, Required};
-use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
+use utoipa::{IntoParams, Modify, OpenApi};
 
 /// Which page of a list.
 #[derive(IntoParams)]
@@ -53,47 +56,6 @@ pub struct EventParameters {
     limit: Option<u16>,
     /// Cursor of an event: what came after it. `latest`: what comes from now on. Default: from the oldest kept.
     after: Option<String>,
-}
-
-/// Why a request was refused or failed (RFC 9457). Members beyond these depend on `code`.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
-pub struct ProblemDocument {
-    /// Page of the problem.
-    #[serde(rename = "type")]
-    #[schema(example = "/problems/sold_out")]
-    uri: String,
-    /// What happened; never changes.
-    title: String,
-    /// Status of the answer.
-    status: u16,
-    /// What happened here, for people.
-    detail: String,
-    /// The request's id.
-    instance: String,
-    /// The word that programs compare.
-    #[schema(example = "sold_out")]
-    code: String,
-    /// Whether the same request with the same key may be sent again as it is, after `Retry-After`.
-    retryable: bool,
-    /// For a 5xx: `not_applied`, or `unknown`.
-    #[schema(required = false)]
-    outcome: Option<String>,
-    /// For a 422: the fields that are wrong.
-    #[schema(required = false)]
-    errors: Option<Vec<FieldError>>,
-    /// The reservation that it is about.
-    #[schema(required = false)]
-    reservation: Option<Reservation>,
-    /// `sold_out`: the lines that fall short.
-    #[schema(required = false)]
-    shortfalls: Option<Vec<Shortfall>>,
-    /// `sold_out`: whether units are still held by others.
-    #[schema(required = false)]
-    may_return: Option<bool>,
-    /// `sold_out`, `buyer_holds`: when something may come back.
-    #[schema(required = false)]
-    retry_at: Option<Timestamp>,
 }
 
 #[derive(OpenApi)]
@@ -292,5 +254,10 @@ fn require_all(name: &str, schema: &mut RefOr<Schema>) {
         (ANSWERS.contains(&name) || name.starts_with("Page"), schema)
     {
         object.required = object.properties.keys().cloned().collect();
+        // Generated clients then have one type for an item, wherever it stands.
+        if let Some(item) = name.strip_prefix("Page_") {
+            let items = ArrayBuilder::new().items(Ref::from_schema_name(item)).build();
+            object.properties.insert("items".into(), RefOr::T(Schema::Array(items)));
+        }
     }
 }

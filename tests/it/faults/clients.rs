@@ -129,8 +129,7 @@ async fn a_third_of_the_clients_vanish() {
 async fn what_was_queued_is_done_though_its_client_has_gone() {
     let redis = RedisServer::start();
     let args = ["--workers", "1", "--redis-timeout-ms", "60000"].map(String::from).to_vec();
-    let service =
-        Service::with(ServiceOptions { redis_url: Some(redis.url()), args, ..Default::default() }).await;
+    let service = Service::with(ServiceOptions { redis_url: Some(redis.url()), args }).await;
     let sale = Sale::of(&service.api(), UNITS).await;
     sale.hold(1).await;
     redis.freeze();

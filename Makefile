@@ -14,6 +14,9 @@ run: ## Build and start the service (options: STOCKADE_* variables, see `stockad
 
 test: ## All tests, on real servers
 	@scripts/setup.sh test
+	cargo build --locked
+	cd clients/typescript && npm test --silent
+	.tools/python/bin/python -m pytest -q clients/python
 	cargo test --locked
 
 check: ## Format, lints, documentation, openapi.json and what is made from it
@@ -23,6 +26,7 @@ check: ## Format, lints, documentation, openapi.json and what is made from it
 	luacheck --quiet lua
 	.tools/python/bin/openapi-spec-validator openapi.json
 	scripts/openapi.sh check
+	.tools/python/bin/mypy --config-file clients/python/pyproject.toml
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --document-private-items
 
 openapi: ## Make openapi.json and the clients' types from the handlers

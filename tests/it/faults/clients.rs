@@ -133,22 +133,28 @@ async fn what_was_queued_is_done_though_its_client_has_gone() {
     let sale = Sale::of(&service.api(), UNITS).await;
     sale.hold(1).await;
     redis.freeze();
-    let mut wires = Vec::new();
-    for key in ["under way", "waits", "waits, too"] {
-        let mut wire = Wire::connect(service.address()).await.unwrap();
-        let request = post(&sale.at("/reservations"), key, r#"{"lines":[{"sku":"a","quantity":1}]}"#);
-        wire.send(request).await.unwrap();
-        wires.push(wire);
-    }
-    // One is in a round that gets no answer; the others wait for its end.
-    eventually("two wait", async || {
+    let depth = async |wanted: u64| {
         let metrics = service.api().get("/metrics").await.text;
-        metrics.lines().any(|line| line == "stockade_commit_queue_depth 2")
-    })
-    .await;
+        metrics.lines().any(|line| line == format!("stockade_commit_queue_depth {wanted}"))
+    };
+    let one = r#"{"lines":[{"sku":"a","quantity":1}]}"#;
+    let batch = format!(r#"{{"requests":[{}]}}"#, vec![one; 128].join(","));
+    let mut wires = Vec::new();
+    let mut send = async |path: &str, key: &str, body: &str| {
+        let mut wire = Wire::connect(service.address()).await.unwrap();
+        wire.send(post(&sale.at(path), key, body)).await.unwrap();
+        wires.push(wire);
+    };
+    // A round holds 128, so one of these is in a round that gets no answer, and one waits.
+    send("/reservations/bulk", "a batch", &batch).await;
+    send("/reservations/bulk", "another", &batch).await;
+    eventually("a round is under way", async || depth(128).await).await;
+    send("/reservations", "waits", one).await;
+    send("/reservations", "waits, too", one).await;
+    eventually("two more wait", async || depth(130).await).await;
     wires.into_iter().for_each(Wire::reset);
     redis.thaw();
-    eventually("all are done", async || sale.level("a").await == Level(UNITS - 4, 4, 0)).await;
+    eventually("all are done", async || sale.level("a").await == Level(UNITS - 259, 259, 0)).await;
 }
 
 fn with_reference(key: &str) -> serde_json::Value {

@@ -270,14 +270,15 @@ async fn a_full_queue_refuses_bulk_items_and_nobody_else() {
     let sale = Sale::of(&service.api(), 50_000).await;
     sale.hold(1).await;
     redis.freeze();
-    // 128 requests of one call are on their way, and 128 of each of 32 others wait: the queue is full.
     let requests = vec![lines(&[("a", 1)]); 500];
-    let calls: Vec<_> = (0..40)
-        .map(|n: usize| {
-            let (sale, requests) = (sale.clone(), requests.clone());
-            tokio::spawn(async move { bulk(&sale, &n.to_string(), &requests).await })
-        })
-        .collect();
+    let call = |n: usize| {
+        let (sale, requests) = (sale.clone(), requests.clone());
+        tokio::spawn(async move { bulk(&sale, &n.to_string(), &requests).await })
+    };
+    // 128 requests of one call are on their way, and 128 of each of 32 others wait: the queue is full.
+    let mut calls = vec![call(0), call(1)];
+    eventually("a round is under way", async || waiting(&sale).await == 128.0).await;
+    calls.extend((2..40).map(call));
     let ended = || calls.iter().filter(|call| call.is_finished()).count();
     eventually("the queue is full", async || ended() == 7 && waiting(&sale).await == 4_096.0).await;
     let alone = tokio::spawn({

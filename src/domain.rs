@@ -1,6 +1,7 @@
 //! The words of the trade, as types that cannot be wrong. No I/O, no async, and no rule about stock: the scripts
 //! decide, `outcome` names their answers.
 
+pub mod bulk;
 pub mod caller;
 pub mod event;
 pub mod id;
@@ -14,6 +15,7 @@ pub mod sale;
 pub mod stock;
 pub mod time;
 
+pub use bulk::{BulkRequest, ReserveBulk};
 pub use caller::{Caller, Scope};
 pub use event::{Cursor, Event, EventKind};
 pub use id::{

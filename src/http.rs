@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod auth;
 pub mod body;
+pub mod bulk;
 pub mod docs;
 pub mod events;
 pub mod extract;
@@ -58,9 +59,9 @@ pub enum Routes {
 /// Adds the routes of a listener. The store comes as `Data<Store>` of the app, since each worker thread may have its
 /// own.
 pub fn routes(config: &mut ServiceConfig, listener: &Listener) {
-    config.app_data(Data::clone(&listener.metrics)).app_data(Data::new(listener.draining.clone()));
-    config.app_data(Data::clone(&listener.streams));
     let worker = Rc::new(Worker::new(listener.draining.clone(), listener.gate.clone()));
+    config.app_data(Data::clone(&listener.metrics)).app_data(Data::new(listener.draining.clone()));
+    config.app_data(Data::clone(&listener.streams)).app_data(Rc::clone(&worker));
     // Paths are tried in this order: the crowd's come first.
     let paths = match listener.routes {
         Routes::All => all_paths(),
@@ -112,6 +113,7 @@ fn reservation_paths() -> Vec<Path> {
             STOREFRONT,
             reservations::release,
         ),
+        Path::new("/v1/sales/{sale}/reservations/bulk").on(Method::POST, 200, STOREFRONT, bulk::reserve_bulk),
         Path::new(ONE).on(Method::GET, 200, STOREFRONT, reservations::reservation),
         Path::new("/v1/sales/{sale}/reservations/{id}/extend").on(
             Method::POST,

@@ -2,6 +2,7 @@
 //! sends it, and reads its words.
 
 pub mod audit;
+pub mod bulk;
 pub mod cache;
 pub mod checks;
 pub mod error;

@@ -136,7 +136,7 @@ impl<'de> Deserialize<'de> for Metadata {
     }
 }
 
-fn hold_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(super) fn hold_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let seconds = Option::<u64>::deserialize(deserializer)?;
     if seconds.is_some_and(|seconds| !(1..=HOLD_SECONDS_MAX).contains(&seconds)) {
         return Err(de::Error::custom("must be an integer from 1 to 86400"));

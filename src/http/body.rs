@@ -1,7 +1,7 @@
 //! Bodies: read within a limit and a deadline, then parsed so that an error names its field.
 
 use super::problem::{Code, Problem};
-use crate::domain::{Adjust, Confirm, Extend, PatchSale, PutSale, PutSku, Reserve, Return};
+use crate::domain::{Adjust, Confirm, Extend, PatchSale, PutSale, PutSku, Reserve, ReserveBulk, Return};
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::{Bytes, BytesMut};
@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Largest body, but for those that carry lists.
 pub const BODY_BYTES_MAX: usize = 64 * 1_024;
-/// Largest body of PUT sale: 1,000 SKUs with long names fit.
-pub const PUT_SALE_BYTES_MAX: usize = 1_024 * 1_024;
+/// Largest body of PUT sale and of bulk: 1,000 SKUs with long names fit, and 500 carts of many lines.
+pub const LIST_BYTES_MAX: usize = 1_024 * 1_024;
 const JSON: &str = "application/json";
 /// A body that takes longer is given up with 408.
 const BODY_SECONDS_MAX: Duration = Duration::from_secs(10);
@@ -49,7 +49,10 @@ impl Document for PatchSale {
     const MEDIA_TYPE: &str = "application/merge-patch+json";
 }
 impl Document for PutSale {
-    const BYTES_MAX: usize = PUT_SALE_BYTES_MAX;
+    const BYTES_MAX: usize = LIST_BYTES_MAX;
+}
+impl Document for ReserveBulk {
+    const BYTES_MAX: usize = LIST_BYTES_MAX;
 }
 impl Document for Confirm {
     fn when_empty() -> Option<Self> {

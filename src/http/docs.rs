@@ -1,25 +1,28 @@
 //! The OpenAPI document, generated from the handlers; what all handlers have in common is added here.
 
-mod problems;
+mod codes;
+mod problem;
 mod security;
 
+pub use problem::ProblemDocument;
+
+use super::bulk::{BulkAnswer, BulkResult};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
-use super::{events, ops, reservations, sales, stock};
+use super::{bulk, events, ops, reservations, sales, stock};
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::{
-    Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PatchSale, PutSale, PutSku,
-    Reservation, ReservationLine, Reserve, Return, Sale, Shortfall, Timestamp, Totals,
+    Adjust, Adjustment, BulkRequest, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PatchSale,
+    PutSale, PutSku, Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall, Totals,
 };
-use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, OpenApi as Document, Ref, RefOr, Required};
-use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
+use utoipa::{IntoParams, Modify, OpenApi};
 
 /// Which page of a list.
 #[derive(IntoParams)]
@@ -76,50 +79,6 @@ pub struct LiveParameters {
     after: Option<String>,
 }
 
-/// Why a request was refused or failed (RFC 9457). Members beyond these depend on `code`.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
-pub struct ProblemDocument {
-    /// Page of the problem.
-    #[serde(rename = "type")]
-    #[schema(example = "/problems/sold_out")]
-    uri: String,
-    /// What happened; never changes.
-    title: String,
-    /// Status of the answer.
-    status: u16,
-    /// What happened here, for people.
-    detail: String,
-    /// The request's id.
-    instance: String,
-    /// The word that programs compare.
-    #[schema(example = "sold_out")]
-    code: String,
-    /// Whether the same request with the same key may be sent again as it is, after `Retry-After`.
-    retryable: bool,
-    /// For a 5xx: `not_applied`, or `unknown`.
-    #[schema(required = false)]
-    outcome: Option<String>,
-    /// For a 422: the fields that are wrong.
-    #[schema(required = false)]
-    errors: Option<Vec<FieldError>>,
-    /// The reservation that it is about.
-    #[schema(required = false)]
-    reservation: Option<Reservation>,
-    /// `sold_out`: the lines that fall short.
-    #[schema(required = false)]
-    shortfalls: Option<Vec<Shortfall>>,
-    /// `sold_out`: whether units are still held by others.
-    #[schema(required = false)]
-    may_return: Option<bool>,
-    /// `cursor_expired`: the cursor right before the oldest event that is kept.
-    #[schema(required = false)]
-    oldest: Option<String>,
-    /// `sold_out`, `buyer_holds`: when something may come back.
-    #[schema(required = false)]
-    retry_at: Option<Timestamp>,
-}
-
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -129,14 +88,16 @@ pub struct ProblemDocument {
     paths(
         reservations::reserve, reservations::reservations, reservations::reservation, reservations::confirm,
         reservations::release, reservations::extend, reservations::return_reservation, reservations::buyer,
+        bulk::reserve_bulk,
         stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
         sales::sales, sales::sale, sales::put_sale, sales::patch_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
         sales::close_sale, events::events, events::live,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
-        Adjust, Adjustment, BuyerSku, BuyerStanding, Confirm, Event, Extend, FieldError, Level, Line, PatchSale,
-        ProblemDocument, ProblemType, PutSale, PutSku, Reservation, ReservationLine, Reserve, Return, Sale, Shortfall, SkuSpec, Totals,
+        Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Event, Extend,
+        FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Reservation, ReservationLine,
+        Reserve, ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
     )),
     tags(
         (name = "Reservations", description = "Take units, and settle what was taken"),
@@ -183,13 +144,13 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
     let name = operation.operation_id.clone().unwrap_or_default();
     let (mutates, needs) = (method != "GET", security::needs_of(method, path));
     security::require(operation, needs);
-    let mut codes: Vec<&[Code]> = problems::own(&name).to_vec();
-    codes.push(security::problems(needs));
+    let mut all: Vec<&[Code]> = codes::own(&name).to_vec();
+    all.push(security::problems(needs));
     if path.starts_with("/v1") || name == "readyz" {
-        codes.push(problems::OF_THE_STORE);
+        all.push(codes::OF_THE_STORE);
     }
     if mutates {
-        codes.push(problems::OF_A_MUTATION);
+        all.push(codes::OF_A_MUTATION);
         operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
         let outcome = || HeaderBuilder::new().description(Some("How it went, in one word")).build();
         for answer in operation.responses.responses.values_mut() {
@@ -198,11 +159,11 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
             }
         }
         if name != "delete_sale" {
-            codes.push(problems::OF_A_BODY);
+            all.push(codes::OF_A_BODY);
         }
     }
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
-    for code in codes.iter().flat_map(|codes| codes.iter()) {
+    for code in all.iter().flat_map(|codes| codes.iter()) {
         by_status.entry(code.status()).or_default().push(code.as_str());
     }
     for (status, codes) in by_status {
@@ -231,11 +192,26 @@ fn idempotency_key() -> Parameter {
 
 /// Answers always have all their fields: what is absent is null.
 fn require_all(name: &str, schema: &mut RefOr<Schema>) {
-    const ANSWERS: &[&str] =
-        &["Adjustment", "BuyerSku", "BuyerStanding", "Event", "Level", "ProblemType", "Reservation", "Sale"];
+    const ANSWERS: &[&str] = &[
+        "Adjustment",
+        "BulkAnswer",
+        "BulkResult",
+        "BuyerSku",
+        "BuyerStanding",
+        "Event",
+        "Level",
+        "ProblemType",
+        "Reservation",
+        "Sale",
+    ];
     if let (true, RefOr::T(Schema::Object(object))) =
         (ANSWERS.contains(&name) || name.starts_with("Page"), schema)
     {
         object.required = object.properties.keys().cloned().collect();
+        // Generated clients then have one type for an item, wherever it stands.
+        if let Some(item) = name.strip_prefix("Page_") {
+            let items = ArrayBuilder::new().items(Ref::from_schema_name(item)).build();
+            object.properties.insert("items".into(), RefOr::T(Schema::Array(items)));
+        }
     }
 }

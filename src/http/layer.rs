@@ -8,10 +8,12 @@ use super::auth::{Gate, NOTHING, Needs};
 use super::problem::{Code, Problem, RETRY_AFTER_SECONDS};
 use crate::metrics::HttpMetrics;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, Method, StatusCode};
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use std::cell::Cell;
+use std::future::{Ready, ready};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,11 +89,15 @@ impl RequestIds {
         Self { random: uuid::Uuid::new_v4().simple().to_string()[..16].to_owned(), next: Cell::new(0) }
     }
 
-    /// The client's id if it is a legal one, else a new one.
-    fn of(&self, request: &ServiceRequest) -> HeaderValue {
+    /// The client's id if it is a legal one, else a new one, which the request then carries.
+    fn of(&self, request: &mut ServiceRequest) -> HeaderValue {
         match request.headers().get(X_REQUEST_ID) {
             Some(id) if is_legal(id.as_bytes()) => id.clone(),
-            _ => self.make(),
+            _ => {
+                let id = self.make();
+                request.headers_mut().insert(X_REQUEST_ID, id.clone());
+                id
+            }
         }
     }
 
@@ -138,6 +144,47 @@ impl FailureLog {
     }
 }
 
+/// The call as log and `instance` name it: for handlers whose answers hold problems of their own.
+pub struct CallLog {
+    id: HeaderValue,
+    worker: Rc<Worker>,
+}
+
+impl CallLog {
+    /// The request's id.
+    pub fn id(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
+
+    /// Logs a failure, as that of a whole call is.
+    pub fn say(&self, instance: &str, route: &str, problem: &Problem) {
+        self.worker.failures.say(instance, route, problem);
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(id: &'static str) -> Self {
+        use clap::Parser;
+        let options =
+            crate::config::Config::try_parse_from(["stockade"]).expect("defaults are legal").options;
+        let access = crate::api_keys::Access::of(&options).expect("loopback needs no keys");
+        let gate = Gate::new(&access, &options, options.listen);
+        Self { id: HeaderValue::from_static(id), worker: Rc::new(Worker::new(Draining::default(), gate)) }
+    }
+}
+
+impl FromRequest for CallLog {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let (id, worker) = (request.headers().get(X_REQUEST_ID), request.app_data::<Rc<Worker>>());
+        ready(match (id, worker) {
+            (Some(id), Some(worker)) => Ok(Self { id: id.clone(), worker: Rc::clone(worker) }),
+            _ => Err(Problem::new(Code::Internal)),
+        })
+    }
+}
+
 /// The layer of one route.
 pub struct Layer {
     /// Pattern of its path, as metrics and log name it.
@@ -168,7 +215,7 @@ pub struct Begun {
 
 impl Layer {
     /// Before the handler.
-    pub fn begin(&self, request: &ServiceRequest) -> Begun {
+    pub fn begin(&self, request: &mut ServiceRequest) -> Begun {
         Begun { id: self.worker.request_ids.of(request), at: Instant::now() }
     }
 

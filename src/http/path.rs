@@ -72,9 +72,9 @@ impl Path {
         for route in self.routes {
             resource = resource.route(route);
         }
-        config.service(resource.wrap_fn(move |request, handler| {
+        config.service(resource.wrap_fn(move |mut request, handler| {
             let layer = Rc::clone(&layer);
-            let begun = layer.begin(&request);
+            let begun = layer.begin(&mut request);
             let answer = match layer.admit(&request) {
                 Ok(()) => Either::Left(handler.call(request)),
                 Err(problem) => Either::Right(ready(Ok(request.error_response(problem)))),

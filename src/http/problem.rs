@@ -171,9 +171,9 @@ impl ResponseError for Problem {
 }
 
 /// A problem as its caller sees it.
-struct Document<'a> {
-    problem: &'a Problem,
-    instance: &'a str,
+pub(super) struct Document<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) instance: &'a str,
 }
 
 impl Serialize for Document<'_> {

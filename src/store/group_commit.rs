@@ -1,8 +1,12 @@
 //! Group commit: mutations of a sale that wait at the same moment go to Redis together.
 //!
 //! There is no timer. A round is whatever queued up while the previous one was under way, so a lone request waits for
-//! nobody and a crowd shares one round trip and one fsync. Each sale has a lane with two queues (settle, take); a
-//! round carries some of both, settle first, grouped by verb, one script call a verb, in one write.
+//! nobody and a crowd shares one round trip and one fsync. Each sale has a lane with three queues (settle, take, bulk);
+//! a round carries some of each, settle first, grouped by verb, one script call a verb, in one write.
+
+mod lane;
+
+pub use lane::{BATCH_REQUESTS_MAX, Class, Lane, QUEUE_MAX, Waiting};
 
 use super::error::StoreError;
 use super::pool::{self, Connection, Pool};
@@ -11,18 +15,12 @@ use super::scripts::{Script, Scripts};
 use super::{Clock, SaleHandle};
 use crate::domain::{Lines, Timestamp};
 use crate::metrics::Metrics;
+use lane::{Pending, Queues};
 use redis::Cmd;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::oneshot;
 
-/// Most requests of one script call.
-const BATCH_REQUESTS_MAX: usize = 128;
-/// Most lines of one script call, where they are known beforehand.
-const BATCH_LINES_MAX: usize = 512;
-/// Most requests that wait in one queue of a sale.
-pub const QUEUE_MAX: usize = 4_096;
 /// How often a request that fell short is tried again after overdue holds were expired.
 const EXPIRE_ROUNDS_MAX: usize = 10;
 
@@ -126,53 +124,6 @@ pub enum Answered {
     Refused(CallRefusal),
 }
 
-type AnswerSender = oneshot::Sender<Result<Answered, StoreError>>;
-
-#[derive(Debug)]
-struct Pending {
-    request: Request,
-    sender: AnswerSender,
-}
-
-/// The two queues of a sale.
-#[derive(Debug, Default)]
-pub struct Lane(Mutex<Queues>);
-
-#[derive(Debug, Default)]
-struct Queues {
-    settle: VecDeque<Pending>,
-    take: VecDeque<Pending>,
-    is_running: bool,
-}
-
-impl Queues {
-    /// What the next round carries of each class.
-    fn next_round(&mut self) -> Vec<Pending> {
-        let mut round = Vec::with_capacity((self.settle.len() + self.take.len()).min(2 * BATCH_REQUESTS_MAX));
-        for queue in [&mut self.settle, &mut self.take] {
-            let (mut requests, mut lines) = (0, 0);
-            while let Some(pending) = queue.front() {
-                lines += pending.request.line_count();
-                if requests == BATCH_REQUESTS_MAX || (requests > 0 && lines > BATCH_LINES_MAX) {
-                    break;
-                }
-                requests += 1;
-                round.extend(queue.pop_front());
-            }
-        }
-        round
-    }
-}
-
-impl Request {
-    fn line_count(&self) -> usize {
-        match &self.body {
-            Body::Take { lines, .. } => lines.count(),
-            Body::Settle { .. } => 1,
-        }
-    }
-}
-
 /// What a lane needs to run.
 #[derive(Clone)]
 pub struct Committer {
@@ -189,23 +140,28 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// Queues a request of a sale and waits for its answer. A full queue refuses before anything is sent.
+    /// Queues a request of a sale and waits for its answer.
     pub async fn commit(&self, sale: &Arc<SaleHandle>, request: Request) -> Result<Answered, StoreError> {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut queues = sale.lane.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let queue = if request.verb == Verb::Reserve { &mut queues.take } else { &mut queues.settle };
-            if queue.len() >= QUEUE_MAX {
-                return Err(StoreError::NotApplied("queue_full"));
-            }
-            queue.push_back(Pending { request, sender });
-            self.metrics.queued(1);
-            if !queues.is_running {
-                queues.is_running = true;
-                self.runtime.spawn(self.clone().run(Arc::clone(sale)));
-            }
+        let class = Class::of(request.verb);
+        self.queue(sale, |queues| queues.push(class, request)).answer().await
+    }
+
+    /// Queues many at once. Each waits for an answer of its own.
+    pub fn commit_all(&self, sale: &Arc<SaleHandle>, class: Class, requests: Vec<Request>) -> Vec<Waiting> {
+        self.queue(sale, |queues| requests.into_iter().map(|request| queues.push(class, request)).collect())
+    }
+
+    /// Queues what `push` does, and sees to it that rounds are under way.
+    fn queue<T>(&self, sale: &Arc<SaleHandle>, push: impl FnOnce(&mut Queues) -> T) -> T {
+        let mut queues = sale.lane.lock();
+        let before = queues.len();
+        let waiting = push(&mut queues);
+        self.metrics.queued(queues.len() - before);
+        if !queues.is_running {
+            queues.is_running = true;
+            self.runtime.spawn(self.clone().run(Arc::clone(sale)));
         }
-        receiver.await.unwrap_or_else(|_| Err(StoreError::Unknown("the round was dropped".into())))
+        waiting
     }
 
     /// Carries round after round until nothing waits.
@@ -215,7 +171,7 @@ impl Committer {
             let connection = pool::get(&self.pool).await;
             self.metrics.pool_wait(waited.elapsed());
             let round = {
-                let mut queues = sale.lane.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut queues = sale.lane.lock();
                 let round = queues.next_round();
                 if round.is_empty() {
                     queues.is_running = false;
@@ -272,7 +228,7 @@ impl Committer {
             }
         }
         // What was deferred leads the next round.
-        let mut queues = sale.lane.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = sale.lane.lock();
         self.metrics.queued(deferred.len());
         for pending in deferred.into_iter().rev() {
             queues.settle.push_front(pending);

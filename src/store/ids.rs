@@ -29,13 +29,22 @@ impl IdMaker {
         Self(mac)
     }
 
-    /// UUIDv8 of HMAC-SHA256 over the purpose, the caller and the key, each with its length; random without a key.
+    /// Of the purpose, the caller and the key; random without a key.
     fn make(&self, purpose: &str, caller: &Caller, key: Option<&IdempotencyKey>) -> Uuid {
-        let Some(key) = key else { return Uuid::new_v4() };
+        match key {
+            Some(key) => {
+                self.digest(&[purpose.as_bytes(), caller.name().as_bytes(), key.as_str().as_bytes()])
+            }
+            None => Uuid::new_v4(),
+        }
+    }
+
+    /// UUIDv8 of HMAC-SHA256 over the parts, each with its length.
+    fn digest(&self, parts: &[&[u8]]) -> Uuid {
         let mut mac = self.0.clone();
-        for part in [purpose, caller.name(), key.as_str()] {
+        for part in parts {
             mac.update(&(part.len() as u64).to_be_bytes());
-            mac.update(part.as_bytes());
+            mac.update(part);
         }
         let digest = mac.finalize().into_bytes();
         let mut bytes = [0; 16];
@@ -46,6 +55,14 @@ impl IdMaker {
     /// Id of the reservation that this key makes.
     pub fn reservation(&self, caller: &Caller, key: Option<&IdempotencyKey>) -> ReservationId {
         ReservationId(self.make("reservation", caller, key))
+    }
+
+    /// Id of the reservation that the request at `place` of a bulk call makes, when it has no key of its own. It has a
+    /// purpose of its own too: no key that a client can send makes the same id.
+    pub fn bulk_reservation(&self, caller: &Caller, key: &IdempotencyKey, place: usize) -> ReservationId {
+        let (caller, key, place) =
+            (caller.name().as_bytes(), key.as_str().as_bytes(), (place as u64).to_be_bytes());
+        ReservationId(self.digest(&[b"bulk reservation", caller, key, &place]))
     }
 
     /// Id of an operation: `target` is its verb and what it is done to.
@@ -110,6 +127,10 @@ mod tests {
         assert_ne!(id, one.reservation(&Caller::default(), Some(&key)));
         assert_ne!(id.0, one.operation("return x", &shop, Some(&key)).0);
         assert_ne!(one.reservation(&shop, None), one.reservation(&shop, None));
+        // A place in a bulk call is neither the key alone nor a key that looks like it.
+        let parts = [0, 1, 256].map(|place| one.bulk_reservation(&shop, &key, place));
+        assert!(parts[0] != parts[1] && parts[0] != parts[2] && !parts.contains(&id));
+        assert_ne!(parts[0], one.reservation(&shop, "k#0".parse().ok().as_ref()));
         // The border between caller and key counts.
         let (ab, c) = (caller("ab"), "c".parse().unwrap());
         let (a, bc) = (caller("a"), "bc".parse().unwrap());

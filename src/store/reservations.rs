@@ -1,6 +1,6 @@
 //! Reservations: the verbs, and reading.
 
-use super::group_commit::{Body, Request, Verb};
+use super::group_commit::{Body, Class, Request, Verb};
 use super::{Decided, SaleHandle, Store, StoreError, ids, reply};
 use crate::domain::*;
 
@@ -47,6 +47,21 @@ impl Reserve {
         ]);
         [&fingerprint, "", &lines, buyer, reference, &metadata].join("\n")
     }
+
+    /// As the committer carries it.
+    pub(super) fn prepared(&self, id: ReservationId) -> Request {
+        Request {
+            verb: Verb::Reserve,
+            id: ids::short(id.0),
+            body: Body::Take {
+                buyer: self.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
+                hold_ms: self.hold_seconds.map(|seconds| seconds * 1000),
+                replaces: self.replaces.map(|id| ids::short(id.0)),
+                tail: self.tail(),
+                lines: self.lines.clone(),
+            },
+        }
+    }
 }
 
 /// An answer is about the reservation that was asked for, or something is badly wrong.
@@ -68,18 +83,7 @@ impl Store {
         key: Option<&IdempotencyKey>,
         request: Reserve,
     ) -> Decided<Reservation> {
-        let tail = request.tail();
-        let prepare = |handle: &SaleHandle| Request {
-            verb: Verb::Reserve,
-            id: ids::short(handle.ids.reservation(caller, key).0),
-            body: Body::Take {
-                buyer: request.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
-                hold_ms: request.hold_seconds.map(|seconds| seconds * 1000),
-                replaces: request.replaces.map(|id| ids::short(id.0)),
-                tail: tail.clone(),
-                lines: request.lines.clone(),
-            },
-        };
+        let prepare = |handle: &SaleHandle| request.prepared(handle.ids.reservation(caller, key));
         let decided = self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await;
         self.count("reserve", decided)
     }
@@ -178,28 +182,23 @@ impl Store {
     }
 
     async fn settle_ids(&self, verb: Verb, sale: &SaleId, ids: &[String]) -> Result<usize, StoreError> {
-        let mut waiting = Vec::with_capacity(ids.len());
-        for id in ids {
-            let prepare = move |_: &SaleHandle| Request {
-                verb,
-                id: id.clone(),
-                body: Body::Settle { operation: None, args: Vec::new() },
-            };
-            waiting.push(self.commit(sale, prepare, move |_, _, text| {
-                Ok(Decision::Done(
-                    if reply::swept(text)? { Outcome::Expired } else { Outcome::Unchanged },
-                    (),
-                ))
-            }));
-        }
+        let prepare = |_: &SaleHandle, n: usize| Request {
+            verb,
+            id: ids[n].clone(),
+            body: Body::Settle { operation: None, args: Vec::new() },
+        };
+        let read = |_, _, text: &str| {
+            let outcome = if reply::swept(text)? { Outcome::Expired } else { Outcome::Unchanged };
+            Ok(Decision::Done(outcome, ()))
+        };
         let mut count = 0;
-        for decided in futures_util::future::join_all(waiting).await {
+        for decided in self.commit_all(sale, Class::Settle, ids.len(), prepare, read).await {
             count += usize::from(matches!(decided?, Decision::Done(Outcome::Expired, ())));
         }
         Ok(count)
     }
 
-    fn count(&self, verb: &'static str, decided: Decided<Reservation>) -> Decided<Reservation> {
+    pub(super) fn count(&self, verb: &'static str, decided: Decided<Reservation>) -> Decided<Reservation> {
         let metrics = &self.committer.metrics;
         match &decided {
             Ok(Decision::Done(outcome, reservation)) => {

@@ -2,6 +2,7 @@
 
 mod bad_body;
 mod bad_names;
+mod bulk;
 mod conventions;
 mod crowd;
 mod deletion;

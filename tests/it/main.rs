@@ -4,6 +4,7 @@
 
 mod audit;
 mod auditor;
+mod bulk;
 mod demos;
 mod embedded;
 mod faults;

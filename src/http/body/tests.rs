@@ -120,5 +120,5 @@ fn a_body_that_is_too_large_is_refused_by_its_length() {
     let mut large = headers("application/json");
     large.insert(header::CONTENT_LENGTH, HeaderValue::from_static("65537"));
     assert!(announced(&large, BODY_BYTES_MAX).is_err());
-    assert!(announced(&large, PUT_SALE_BYTES_MAX).is_ok());
+    assert!(announced(&large, LIST_BYTES_MAX).is_ok());
 }

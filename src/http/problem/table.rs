@@ -150,7 +150,7 @@ problems! {
     UnsupportedMediaType "unsupported_media_type" 415 FixTheCall "The body must be JSON"
         "Send `Content-Type: application/json`, in UTF-8 and not compressed.";
     PayloadTooLarge "payload_too_large" 413 FixTheCall "The body is too large"
-        "Bodies hold at most 64 KB, that of PUT sale 1 MB: split the call.";
+        "Bodies hold at most 64 KB, those of PUT sale and of bulk 1 MB: split the call.";
     RequestTimeout "request_timeout" 408 RetrySameKey "The body came too slowly"
         "Nothing was done. Send the request again with the same key.";
     Unauthorized "unauthorized" 401 FixTheCall "A key is needed"

@@ -84,6 +84,7 @@ async fn every_route_knows_an_unknown_sale() {
             .replace("{id}", &id);
         let body = match path.rsplit('/').next().unwrap() {
             "reservations" if method == "POST" => lines(&[("a", 1)]),
+            "bulk" => json!({"requests": [lines(&[("a", 1)]), lines(&[("a", 1)])]}),
             "extend" => json!({"hold_seconds": 1}),
             "adjustments" if method == "POST" => json!({"delta": 1, "reason": "r"}),
             "a" if method == "PUT" => json!({"initial": 1}),

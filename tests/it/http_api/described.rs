@@ -1,8 +1,10 @@
 //! The document of the API is complete, and leads nowhere but into itself.
 
-use crate::service::{InProcess, document, operations};
+use crate::service::{InProcess, document, operations, shared_api};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 use stockade::http::problem::Code;
 
 /// Method and path of every route, as the metrics have them: their counters exist from the start.
@@ -34,6 +36,20 @@ async fn the_document_has_every_route() {
     );
     routes.insert(("GET".into(), "/docs/".into()));
     assert_eq!(described, routes);
+}
+
+/// Clients are made from the committed document, and people read it without starting anything.
+#[tokio::test]
+async fn the_committed_document_is_the_one_that_is_served() {
+    let served = shared_api().get("/openapi.json").await.expect(200, "").text;
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi.json");
+    let committed = std::fs::read_to_string(committed).unwrap_or_default();
+    assert!(
+        committed.trim_end() == served,
+        "openapi.json is not what is served: run `make openapi` and commit what it changes"
+    );
+    let printed = Command::new(env!("CARGO_BIN_EXE_stockade")).arg("openapi").output().unwrap();
+    assert!(printed.status.success() && printed.stdout == committed.into_bytes());
 }
 
 fn walk<'a>(value: &'a Value, visit: &mut impl FnMut(&'a str, &'a Value)) {

@@ -32,6 +32,7 @@ const TABLE: &str = "
     GET    /v1/sales/{sale}/buyers/{buyer}                  storefront
     POST   /v1/sales/{sale}/reservations                    storefront
     GET    /v1/sales/{sale}/reservations                    storefront
+    POST   /v1/sales/{sale}/reservations/bulk               storefront
     GET    /v1/sales/{sale}/reservations/{id}               storefront
     POST   /v1/sales/{sale}/reservations/{id}/confirm       storefront
     POST   /v1/sales/{sale}/reservations/{id}/release       storefront

@@ -35,6 +35,7 @@ pub fn own(operation: &str) -> &'static [&'static [Code]] {
             &[HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
             &[HoldExpired, AlreadyConfirmed, AlreadyReleased, AlreadyReturned, PartOfOrder],
         ],
+        "reserve_bulk" => &[&[UnknownSale]],
         "confirm" => &[
             OF_A_SETTLEMENT,
             &[HoldExpired, SoldOut, BuyerHolds, BuyerLimit, AlreadyConfirmed, AlreadyReleased],

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+import listeners
 import load
 import report
 import scale
@@ -23,7 +24,7 @@ from report import Row
 from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
 SIDES = ("noop", "service", "plain", "tuned", "redis")
-BENCHES = ("reserve", "latency", "memory", "soak", "size", "deletion")
+BENCHES = ("reserve", "latency", "memory", "soak", "size", "listeners", "deletion")
 SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
 
 
@@ -210,6 +211,9 @@ class Run:
     def size(self):
         scale.large_sales(self)
 
+    def listeners(self):
+        listeners.listeners(self)
+
     def deletion(self):
         scale.deletion(self)
 
@@ -233,6 +237,8 @@ class Run:
             Row("service memory, late / early", growth, 1.05, 1.01, lower=True),
             Row(f"cost of reserve, {self.args.records:,} holds / empty", ratio(scale.HOLDS, scale.EMPTY, "cost_us"), 1.15, 1.05, lower=True),
             Row("cost of reserve, 10,000 SKUs / empty", ratio(scale.SKUS, scale.EMPTY, "cost_us"), 1.15, 1.05, lower=True),
+            Row("cost of reserve, 1,000 listeners elsewhere / none", ratio("1,000 elsewhere", "no listeners", "cost_us"), 1.15, 1.05, lower=True),
+            Row("Redis CPU of reserve, its 1,000 listeners / none", ratio("redis, 1,000 listeners", "redis, no listeners", "cost_us"), 1.15, 1.05, lower=True),
             Row(f"p99 beside the deletion of {self.args.records:,} / before", ratio("beside a deletion", "other sale", "p99_us"), 2.0, 1.2, lower=True),
             Row("reserve / tuned pool (for information)", ratio("reserve", "plain tuned"), None, None),
         ]
@@ -283,7 +289,7 @@ def main():
             if "latency" in args.benches:
                 run.latency()
             if "service" in run.sides:
-                for bench in ("memory", "soak", "size", "deletion"):
+                for bench in ("memory", "soak", "size", "listeners", "deletion"):
                     if bench in args.benches:
                         getattr(run, bench)()
         finally:

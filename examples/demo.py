@@ -122,7 +122,7 @@ class Crowd:
 
 
 def levels(caller):
-    return {level["sku"]: level for level in caller.call("GET", f"{SALE}/stock")[1]["items"]}
+    return {level["sku"]: level for level in caller.call("GET", f"{SALE}/stock?fresh=true")[1]["items"]}
 
 
 def picture(level):

@@ -16,6 +16,7 @@ pub mod ops;
 mod path;
 pub mod precondition;
 pub mod problem;
+pub mod request_id;
 pub mod reservations;
 pub mod sales;
 pub mod stock;

@@ -72,7 +72,8 @@ impl Application {
             Listening::bind(address, workers, options.drain(), &shared, listener)
         };
         let routes = if options.ops_listen.is_some() { Routes::Api } else { Routes::All };
-        let workers = options.workers.map_or_else(|| workers(&shared.config.url), usize::from);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = options.workers.map_or(cores, usize::from);
         let main = bind(options.listen, routes, workers)?;
         let ops = options.ops_listen.map(|address| bind(address, Routes::Ops, OPS_WORKERS)).transpose()?;
         let audit_interval = options.audit_interval();
@@ -191,14 +192,6 @@ pub fn pool_config(options: &Options, url: String) -> PoolConfig {
         response_timeout: options.redis_timeout(),
         wait_timeout: POOL_WAIT.min(options.redis_timeout()),
     }
-}
-
-/// One a core. A Redis behind a Unix socket is on this machine and keeps a core busy by itself: without one left to it,
-/// worker threads take turns with it, and batches are smaller (`docs/adr/0003-one-committer-a-worker.md`).
-fn workers(redis_url: &str) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let is_here = redis_url.split(':').next().is_some_and(|scheme| scheme.ends_with("unix"));
-    (cores - usize::from(is_here)).max(1)
 }
 
 /// How long the process is unready before it stops accepting.

@@ -121,8 +121,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub pool_size: u32,
 
-    /// Threads that serve HTTP; default: one a core, less the one that a Redis on this machine (embedded, or behind a
-    /// Unix socket) keeps busy.
+    /// Threads that serve HTTP; default: one a core.
     #[arg(long, env = "STOCKADE_WORKERS", global = true, value_parser = clap::value_parser!(u16).range(1..=1_024))]
     pub workers: Option<u16>,
 

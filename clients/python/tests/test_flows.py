@@ -35,7 +35,7 @@ def lines(**of: int) -> list[Line]:
 
 def level(sale: Sale, sku: str) -> tuple[int, int, int, int]:
     """available, held, sold, granted"""
-    level = unwrap(sale.level(sku))
+    level = unwrap(sale.level(sku, fresh=True))
     return level["available"], level["held"], level["sold"], level["granted"]
 
 

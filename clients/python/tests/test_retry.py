@@ -247,11 +247,11 @@ def test_a_client_whose_answers_are_cut_30_percent_of_the_time_has_one_hold_a_ke
             found = unwrap(straight.reservation_of_key(reservation["reference"] or ""))
             assert found is not None and found["id"] == reservation["id"]
         assert len({reservation["id"] for reservation in made}) == 200
-        level = unwrap(straight.level("shirt"))
+        level = unwrap(straight.level("shirt", fresh=True))
         assert (level["available"], level["held"]) == (800, 200)
         assert cuts >= 20, f"only {cuts} answers were cut"
 
         # Settling is as safe.
         list(pool.map(lambda one: unwrap(cut_off.confirm(one["id"])), made[:50]))
-    level = unwrap(straight.level("shirt"))
+    level = unwrap(straight.level("shirt", fresh=True))
     assert (level["available"], level["held"], level["sold"]) == (800, 150, 50)

@@ -24,6 +24,11 @@ export interface Page {
   limit?: number;
 }
 
+/** Levels may be a moment old, which `as_of` tells; `fresh` reads them now. */
+export interface Age {
+  fresh?: boolean;
+}
+
 /** A request of a bulk call. Its key is needed: without one it could not be sent again. */
 export type KeyedRequest = BulkRequest & { idempotency_key: string };
 
@@ -73,12 +78,12 @@ export class SaleClient {
     return this.#call("POST", "/close", undefined, options);
   }
 
-  levels(page: Page = {}, options?: CallOptions): Promise<Outcome<PageLevel>> {
+  levels(page: Page & Age = {}, options?: CallOptions): Promise<Outcome<PageLevel>> {
     return this.#call("GET", `/stock${query(page)}`, undefined, options);
   }
 
-  level(sku: string, options?: CallOptions): Promise<Outcome<Level>> {
-    return this.#call("GET", `/stock/${encodeURIComponent(sku)}`, undefined, options);
+  level(sku: string, age: Age = {}, options?: CallOptions): Promise<Outcome<Level>> {
+    return this.#call("GET", `/stock/${encodeURIComponent(sku)}${query(age)}`, undefined, options);
   }
 
   /** Adds a SKU, or sets its buyer limit. */
@@ -204,10 +209,11 @@ function outcomeOf({ status, reservation, problem }: BulkResult, before: BulkOut
   return { kind: "unanswered", outcome: unknown ? "unknown" : "not_applied", problem: problem as Problem | null };
 }
 
-function query(page: Page): string {
+function query(wanted: Page & Age): string {
   const parameters = new URLSearchParams();
-  if (page.after !== undefined) parameters.set("after", page.after);
-  if (page.limit !== undefined) parameters.set("limit", String(page.limit));
+  if (wanted.after !== undefined) parameters.set("after", wanted.after);
+  if (wanted.limit !== undefined) parameters.set("limit", String(wanted.limit));
+  if (wanted.fresh) parameters.set("fresh", "true");
   const text = parameters.toString();
   return text === "" ? "" : `?${text}`;
 }

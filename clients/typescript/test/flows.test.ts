@@ -27,7 +27,7 @@ function cart(lines: Record<string, number>) {
 
 /** `available held sold granted` */
 async function level(sale: SaleClient, sku: string): Promise<string> {
-  const { available, held, sold, granted } = unwrap(await sale.level(sku));
+  const { available, held, sold, granted } = unwrap(await sale.level(sku, { fresh: true }));
   return `${available} ${held} ${sold} ${granted}`;
 }
 

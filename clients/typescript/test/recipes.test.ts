@@ -29,7 +29,7 @@ const lines = (shirt: number, shoe: number) =>
   [{ sku: "shirt", quantity: shirt }, { sku: "shoe", quantity: shoe }].filter((line) => line.quantity > 0);
 
 async function levels(sale: SaleClient) {
-  return unwrap(await sale.levels()).items.map(({ sku, available, held, sold }) => `${sku} ${available} ${held} ${sold}`);
+  return unwrap(await sale.levels({ fresh: true })).items.map(({ sku, available, held, sold }) => `${sku} ${available} ${held} ${sold}`);
 }
 
 test("the page shows the code that is tested", () => {

@@ -63,11 +63,15 @@ class Sale:
     def close(self) -> Outcome[schema.Sale]:
         return self._call("POST", "/close")
 
-    def levels(self, after: str | None = None, limit: int | None = None) -> Outcome[schema.PageLevel]:
-        return self._call("GET", f"/stock{_query(after, limit)}")
+    def levels(
+        self, after: str | None = None, limit: int | None = None, *, fresh: bool = False
+    ) -> Outcome[schema.PageLevel]:
+        """May be a moment old, which `as_of` tells; `fresh` reads them now."""
+        return self._call("GET", f"/stock{_query(after, limit, fresh)}")
 
-    def level(self, sku: str) -> Outcome[schema.Level]:
-        return self._call("GET", f"/stock/{_part(sku)}")
+    def level(self, sku: str, *, fresh: bool = False) -> Outcome[schema.Level]:
+        """May be a moment old, too."""
+        return self._call("GET", f"/stock/{_part(sku)}{_query(fresh=fresh)}")
 
     def put_sku(self, sku: str, spec: schema.PutSku) -> Outcome[schema.Level]:
         """Adds a SKU, or sets its buyer limit."""
@@ -181,6 +185,7 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
-def _query(after: str | None, limit: int | None) -> str:
-    given = {name: value for name, value in (("after", after), ("limit", limit)) if value is not None}
+def _query(after: str | None = None, limit: int | None = None, fresh: bool = False) -> str:
+    wanted = (("after", after), ("limit", limit), ("fresh", "true" if fresh else None))
+    given = {name: value for name, value in wanted if value is not None}
     return f"?{urlencode(given)}" if given else ""

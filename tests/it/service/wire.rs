@@ -4,7 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// A connection.
 pub struct Wire {
@@ -36,6 +36,13 @@ impl Wire {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, unread: Vec::new() })
+    }
+
+    /// Takes in few bytes before it is read from: the system gives at least 2 KB, and doubles what is asked for.
+    pub async fn connect_narrow(to: SocketAddr) -> Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(4_096)?;
+        Ok(Self { stream: socket.connect(to).await?, unread: Vec::new() })
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {

@@ -147,8 +147,7 @@ def main():
     parser.add_argument("--shoppers", type=int, default=SHOPPERS)
     options = parser.parse_args()
     in_place = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    with folder() as home:
-        service = Stockade(home)
+    with folder() as home, Stockade(home) as service:
         caller = Caller(service.port)
         rules = {"buyer_limit": BUYER_LIMIT, "hold_seconds": HOLD_SECONDS,
                  "stock": {sku: {"initial": units} for sku, units in STOCK.items()}}
@@ -160,7 +159,7 @@ def main():
         for number in range(options.shoppers):
             crowd.arrive(number)
         clockwork.at(RESTOCK_AT, crowd.restock)
-        threads = [threading.Thread(target=clockwork.run, args=(service.port,)) for _ in range(THREADS)]
+        threads = [threading.Thread(target=clockwork.run, args=(service.port,), daemon=True) for _ in range(THREADS)]
         for thread in threads:
             thread.start()
         shown = False
@@ -181,7 +180,6 @@ def main():
             print(f"  {sku:7}{level['granted']:>8}{level['available']:>10}{level['held']:>6}{level['sold']:>6}   {has:>13}")
         status, text = service.audit("demo")
         print(f"\nstockade audit: {text}")
-        service.stop()
     if status or not balanced:
         print("A unit was made or lost.")
         return 1

@@ -94,7 +94,7 @@ def shop(which, store, book_path):
                 return
             book.write(buyer, "ordered" if sell(buyer) else "refused")
 
-    threads = [threading.Thread(target=serve) for _ in range(THREADS)]
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -127,9 +127,8 @@ def main():
     print(f"{UNITS} units, {BUYERS} buyers, {KILLS} x kill -9 of the shop, {KILLS // 4} x of the store. Seed {options.seed}.\n")
     print(f"{'':14}{'left':>6}{'taken':>7}{'orders':>8}{'lost':>6}", flush=True)
     lost = {}
-    with folder() as home:
+    with folder() as home, Redis(home) as redis:
         chance = random.Random(options.seed)
-        redis = Redis(home)
         redis.client().call("SET", "stock:shirt", UNITS)
 
         def kill_redis():
@@ -140,10 +139,8 @@ def main():
         left = int(redis.client().call("GET", "stock:shirt"))
         lost["thirty lines"] = UNITS - left - orders
         print(f"{'thirty lines':14}{left:>6}{UNITS - left:>7}{orders:>8}{lost['thirty lines']:>6}", flush=True)
-        redis.stop()
-    with folder() as home:
+    with folder() as home, Stockade(home) as service:
         chance = random.Random(options.seed)
-        service = Stockade(home)
         rules = {"buyer_limit": 1, "hold_seconds": 60, "stock": {"shirt": {"initial": UNITS}}}
         service.call("PUT", SALE, rules)
         turns = iter(range(KILLS))
@@ -163,7 +160,6 @@ def main():
         print(f"{'Stockade':14}{level['available']:>6}{taken:>7}{orders:>8}{lost['Stockade']:>6}\n")
         status, text = service.audit("drop")
         print(f"stockade audit: {text}")
-        service.stop()
     return 1 if status or lost["Stockade"] or level["held"] else 0
 
 

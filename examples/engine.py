@@ -36,11 +36,10 @@ def free_port():
 
 
 class Process:
-    """A child that can be killed as if the power had gone, and started again on the same files."""
+    """A child that can be killed as if the power had gone, and started again on the same files. It ends with its block."""
 
     def __init__(self, command, log):
         self.command, self.log = command, log
-        self.start()
 
     def start(self):
         with open(self.log, "ab") as log:
@@ -50,7 +49,16 @@ class Process:
         self.child.kill()
         self.child.wait()
 
-    def stop(self):
+    def __enter__(self):
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
         self.child.terminate()
         self.child.wait()
 
@@ -64,7 +72,6 @@ class Stockade(Process):
         self.data, self.port = os.path.join(home, "data"), free_port()
         super().__init__([STOCKADE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.data],
                          os.path.join(home, "stockade.log"))
-        self.wait_ready()
 
     def wait_ready(self):
         for _ in range(3000):
@@ -83,6 +90,11 @@ class Stockade(Process):
         client = Client(os.path.join(self.data, "stockade.sock"))
         os.kill(int(client.info()["process_id"]), signal.SIGKILL)
         client.close()
+
+    def __exit__(self, *_):
+        super().__exit__()
+        with contextlib.suppress(OSError):
+            self.kill_engine()  # left alone where the service had been killed last
 
     def audit(self, sale):
         """Exit code and text of `stockade audit`, which needs the service to be stopped or attaches to it."""
@@ -133,6 +145,8 @@ class Redis(Process):
         self.path = os.path.join(home, "redis.sock")
         super().__init__([binary, "--port", "0", "--unixsocket", self.path, "--dir", home, "--appendonly", "yes",
                           "--appendfsync", "always", "--save", ""], os.path.join(home, "redis.log"))
+
+    def wait_ready(self):
         self.client()
 
     def client(self):

@@ -70,6 +70,16 @@ pub enum Decision<T> {
     Refused(Refusal),
 }
 
+impl<T> Decision<T> {
+    /// The same decision about what `make` makes of the value; a refusal stays as it is.
+    pub fn try_map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Decision<U>, E> {
+        Ok(match self {
+            Self::Done(outcome, value) => Decision::Done(outcome, make(value)?),
+            Self::Refused(refusal) => Decision::Refused(refusal),
+        })
+    }
+}
+
 /// Whether a late confirm could still have the units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Retake {

@@ -48,13 +48,11 @@ impl Store {
     /// Reads a page of levels by name of the SKU.
     pub async fn levels(&self, sale: &SaleId, page: &PageRequest) -> Decided<Page<Level>> {
         let after = page.after.as_deref().unwrap_or_default();
-        let found = match self.read_levels(sale, "page", after, page.limit).await? {
-            Decision::Done(_, found) => found,
-            Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
-        };
-        let items = levels_of(found.now, found.levels.iter())?;
-        let next = items.last().filter(|_| items.len() == page.limit).map(|level| level.sku.to_string());
-        Ok(Decision::Done(Outcome::Unchanged, Page { items, next }))
+        self.read_levels(sale, "page", after, page.limit).await?.try_map(|found| {
+            let items = levels_of(found.now, found.levels.iter())?;
+            let next = items.last().filter(|_| items.len() == page.limit).map(|level| level.sku.to_string());
+            Ok(Page { items, next })
+        })
     }
 
     /// The level of one SKU as it was a moment ago, as JSON.
@@ -62,10 +60,7 @@ impl Store {
         let key = (sale, sku);
         let read = async || {
             let _turn = self.turn().await?;
-            Ok(match self.level(&key.0, &key.1).await? {
-                Decision::Done(outcome, level) => Decision::Done(outcome, json(&level)?),
-                Decision::Refused(refusal) => Decision::Refused(refusal),
-            })
+            self.level(&key.0, &key.1).await?.try_map(|level| json(&level))
         };
         self.cache.levels.get(&key, self.clock(), read).await
     }
@@ -93,10 +88,7 @@ impl Store {
             }
         }
         // SKUs were added between the pages. By name nothing is left out, and nothing comes twice.
-        Ok(match self.levels(&key.0, request).await? {
-            Decision::Done(outcome, page) => Decision::Done(outcome, json(&page)?),
-            Decision::Refused(refusal) => Decision::Refused(refusal),
-        })
+        self.levels(&key.0, request).await?.try_map(|page| json(&page))
     }
 
     fn clock(&self) -> &Clock {

@@ -224,20 +224,27 @@ pub fn adjustment(fields: &mut Fields<'_>) -> Result<Adjustment, StoreError> {
     })
 }
 
+/// Reads the eight rules of a sale, in the order of `RULES` of `lua/shared/_rules.lua`.
+pub fn rules<'a>(mut next: impl FnMut() -> Result<&'a str, StoreError>) -> Result<SaleRules, StoreError> {
+    let seconds = |text: &str| number::<u64>(text).map(|ms| ms / 1000);
+    Ok(SaleRules {
+        opens_at: optional(next()?, time)?,
+        closes_at: optional(next()?, time)?,
+        hold_seconds: seconds(next()?)?,
+        hold_seconds_max: seconds(next()?)?,
+        buyer_limit: optional(next()?, number)?,
+        buyer_holds_max: optional(next()?, number)?,
+        confirmed_retention_seconds: seconds(next()?)?,
+        ended_retention_seconds: seconds(next()?)?,
+    })
+}
+
 /// Reads a sale as `sale_text` of `lua/shared/_rules.lua` writes it.
 pub fn sale(sale: &SaleId, now: Timestamp, fields: &mut Fields<'_>) -> Result<Sale, StoreError> {
     let generation = fields.text()?.to_owned();
     let version = number(fields.text()?)?;
     let switch = fields.text()?;
-    let opens_at = optional(fields.text()?, time)?;
-    let closes_at = optional(fields.text()?, time)?;
-    let seconds = |text: &str| number::<u64>(text).map(|ms| ms / 1000);
-    let hold_seconds = seconds(fields.text()?)?;
-    let hold_seconds_max = seconds(fields.text()?)?;
-    let buyer_limit = optional(fields.text()?, number)?;
-    let buyer_holds_max = optional(fields.text()?, number)?;
-    let confirmed_retention_seconds = seconds(fields.text()?)?;
-    let ended_retention_seconds = seconds(fields.text()?)?;
+    let rules = rules(|| fields.text())?;
     let skus = number(fields.text()?)?;
     let totals = Totals {
         available: number(fields.text()?)?,
@@ -247,23 +254,23 @@ pub fn sale(sale: &SaleId, now: Timestamp, fields: &mut Fields<'_>) -> Result<Sa
     };
     let status = match switch {
         "closed" | "deleted" => SaleStatus::Closed,
-        _ if closes_at.is_some_and(|closes_at| now >= closes_at) => SaleStatus::Closed,
+        _ if rules.closes_at.is_some_and(|closes_at| now >= closes_at) => SaleStatus::Closed,
         "paused" => SaleStatus::Paused,
-        _ if opens_at.is_some_and(|opens_at| now < opens_at) => SaleStatus::Scheduled,
+        _ if rules.opens_at.is_some_and(|opens_at| now < opens_at) => SaleStatus::Scheduled,
         "active" => SaleStatus::Open,
         _ => return Err(bad("unknown status of a sale")),
     };
     Ok(Sale {
         sale: sale.clone(),
         status,
-        opens_at,
-        closes_at,
-        hold_seconds,
-        hold_seconds_max,
-        buyer_limit,
-        buyer_holds_max,
-        confirmed_retention_seconds,
-        ended_retention_seconds,
+        opens_at: rules.opens_at,
+        closes_at: rules.closes_at,
+        hold_seconds: rules.hold_seconds,
+        hold_seconds_max: rules.hold_seconds_max,
+        buyer_limit: rules.buyer_limit,
+        buyer_holds_max: rules.buyer_holds_max,
+        confirmed_retention_seconds: rules.confirmed_retention_seconds,
+        ended_retention_seconds: rules.ended_retention_seconds,
         skus,
         totals,
         version,

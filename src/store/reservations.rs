@@ -298,19 +298,16 @@ impl Store {
         if ids.is_empty() {
             return Ok(Decision::Done(Outcome::Unchanged, Page { items: Vec::new(), next: None }));
         }
-        match self.read(sale, &ids).await? {
-            Decision::Refused(refusal) => Ok(Decision::Refused(refusal)),
-            Decision::Done(outcome, found) => {
-                // One that was archived between the two reads is left out.
-                let items = found
-                    .into_iter()
-                    .filter_map(|decision| match decision {
-                        Decision::Done(_, reservation) => Some(reservation),
-                        Decision::Refused(_) => None,
-                    })
-                    .collect();
-                Ok(Decision::Done(outcome, Page { items, next }))
-            }
-        }
+        self.read(sale, &ids).await?.try_map(|found| {
+            // One that was archived between the two reads is left out.
+            let items = found
+                .into_iter()
+                .filter_map(|decision| match decision {
+                    Decision::Done(_, reservation) => Some(reservation),
+                    Decision::Refused(_) => None,
+                })
+                .collect();
+            Ok(Page { items, next })
+        })
     }
 }

@@ -182,26 +182,14 @@ impl Watched {
                 _ => Err(StoreError::Corrupt("rules".into())),
             };
         };
-        let text = |at: usize| rules.get(at).and_then(Option::as_deref).unwrap_or_default();
-        let seconds = |at: usize| reply::number::<u64>(text(at)).map(|ms| ms / 1000);
-        let rules = (|| {
-            Ok(SaleRules {
-                opens_at: reply::optional(text(0), reply::time)?,
-                closes_at: reply::optional(text(1), reply::time)?,
-                hold_seconds: seconds(2)?,
-                hold_seconds_max: seconds(3)?,
-                buyer_limit: reply::optional(text(4), reply::number)?,
-                buyer_holds_max: reply::optional(text(5), reply::number)?,
-                confirmed_retention_seconds: seconds(6)?,
-                ended_retention_seconds: seconds(7)?,
-            })
-        })();
+        let mut texts = rules.iter().map(|text| text.as_deref().unwrap_or_default());
+        let rules = reply::rules(|| Ok(texts.next().unwrap_or_default()));
         let last_op = last_op.as_deref().unwrap_or_default();
         Ok(Some(Self {
             etag: format!("{generation}-{version}"),
             is_deleted: status == "deleted",
             last_id: last_op.split(':').next().unwrap_or_default().to_owned(),
-            rules: rules.map_err(|_: StoreError| StoreError::Corrupt("rules".into()))?,
+            rules: rules.map_err(|_| StoreError::Corrupt("rules".into()))?,
         }))
     }
 }

@@ -14,12 +14,14 @@ pub mod rules;
 pub mod sale;
 pub mod stock;
 pub mod time;
+pub mod webhook;
 
 pub use bulk::{BulkRequest, ReserveBulk};
 pub use caller::{Caller, Scope};
 pub use event::{Cursor, Event, EventKind};
 pub use id::{
-    Buyer, IdempotencyKey, KeyName, OperationId, Reference, ReservationId, SaleId, SalePattern, Sku,
+    BarrierId, Buyer, IdempotencyKey, KeyName, OperationId, Participant, Reference, ReservationId, SaleId,
+    SalePattern, Sku, TypePattern, WebhookUrl,
 };
 pub use level_page::LevelPage;
 pub use outcome::{Decision, Outcome, Refusal};
@@ -32,3 +34,4 @@ pub use rules::{Expect, PatchSale, SaleRules};
 pub use sale::{PutSale, PutSku, Sale, SaleStatus, Switch, Totals};
 pub use stock::{Adjust, Adjustment, BuyerSku, BuyerStanding, Level, Shortfall};
 pub use time::Timestamp;
+pub use webhook::{Endpoint, SigningSecret, WebhookId};

@@ -13,4 +13,5 @@ pub mod keys_command;
 pub mod metrics;
 pub mod store;
 pub mod telemetry;
+pub mod webhooks;
 pub mod workers;

@@ -47,7 +47,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 /// A decision, or why there is none.
 pub type Decided<T> = Result<Decision<T>, StoreError>;
@@ -111,6 +111,8 @@ pub struct Shared {
     pub page_times: PageTimes,
     /// Who listens to events.
     pub live: Arc<live::Hub>,
+    /// Ids and secrets of what belongs to no sale.
+    pub ids: Arc<OnceCell<IdMaker>>,
 }
 
 impl Shared {
@@ -118,7 +120,16 @@ impl Shared {
     pub fn new(config: PoolConfig, metrics: Arc<Metrics>) -> Self {
         let (scripts, cache) = (Arc::new(Scripts::new()), Arc::new(LevelCache::new(&metrics)));
         let page_times = PageTimes::default();
-        Self { config, scripts, clock: Arc::default(), metrics, cache, page_times, live: Arc::default() }
+        Self {
+            config,
+            scripts,
+            clock: Arc::default(),
+            metrics,
+            cache,
+            page_times,
+            live: Arc::default(),
+            ids: Arc::default(),
+        }
     }
 }
 
@@ -139,6 +150,7 @@ pub struct Store {
     committer: Committer,
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
     live: Arc<live::Hub>,
+    ids: Arc<OnceCell<IdMaker>>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
     cache: Arc<LevelCache>,
@@ -177,6 +189,7 @@ impl Store {
             committer,
             sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)),
             live: Arc::clone(&shared.live),
+            ids: Arc::clone(&shared.ids),
             loading: Arc::default(),
             cache: Arc::clone(&shared.cache),
             page_times: shared.page_times,
@@ -208,6 +221,20 @@ impl Store {
 
     fn note<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         answer.inspect_err(|error| self.committer.metrics.redis_error(error.code()))
+    }
+
+    /// Makes the ids and secrets of what belongs to no sale. Whichever process comes first makes what they follow from.
+    pub async fn ids(&self) -> Result<&IdMaker, StoreError> {
+        let learn = async {
+            let mut make = redis::cmd("SET");
+            make.arg(keys::SECRET).arg(ids::random_hex::<32>()).arg("NX");
+            self.query(&make).await?;
+            match self.query(redis::cmd("GET").arg(keys::SECRET)).await? {
+                Value::BulkString(secret) => Ok(IdMaker::new(&secret)),
+                _ => Err(StoreError::Corrupt("secret".into())),
+            }
+        };
+        self.ids.get_or_try_init(|| learn).await
     }
 
     /// The present incarnation of a sale, as far as this store knows. The crowd that meets a fresh store waits for one

@@ -1,5 +1,6 @@
 //! Events: one transition each, written by the same script that made it.
 
+use super::id::WebhookUrl;
 use super::reservation::Reservation;
 use super::sale::Sale;
 use super::stock::{Adjustment, Level};
@@ -83,7 +84,7 @@ pub struct Event {
     /// UUIDv5 of source and cursor: the same event has the same id for ever.
     #[schema(value_type = String, format = "uuid")]
     pub id: uuid::Uuid,
-    /// `/v1/sales/{sale}`.
+    /// `/v1/sales/{sale}`, `/v1/barriers/{barrier}`.
     pub source: String,
     /// `dev.stockade.reservation.held` and so on.
     #[serde(rename = "type")]
@@ -99,6 +100,9 @@ pub struct Event {
     pub cursor: Cursor,
     /// The whole object after the transition.
     pub data: EventKind,
+    /// Targets that hear of this one event, whether or not they are registered (`notify` of a barrier).
+    #[serde(skip)]
+    pub notify: Vec<WebhookUrl>,
 }
 
 impl Event {

@@ -58,6 +58,31 @@ fn check_pattern(text: &str) -> Result<(), BadText> {
     }
 }
 
+fn check_type_pattern(text: &str) -> Result<(), BadText> {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let legal = |b: u8| b.is_ascii_lowercase() || matches!(b, b'.' | b'_');
+    if (1..=NAME_CHARS_MAX).contains(&text.len()) && name.bytes().all(legal) {
+        Ok(())
+    } else {
+        Err(BadText("must be a type of events such as barrier.completed, or its beginning and a *"))
+    }
+}
+
+/// Longest URL of a webhook, in characters.
+pub const URL_CHARS_MAX: usize = 2_048;
+
+fn check_url(text: &str) -> Result<(), BadText> {
+    const BAD: BadText = BadText(
+        "must be an http or https URL of at most 2048 characters, without a name, a password or a fragment",
+    );
+    if text.len() > URL_CHARS_MAX || !text.bytes().all(|b| (0x21..0x7f).contains(&b)) {
+        return Err(BAD);
+    }
+    let url = url::Url::parse(text).map_err(|_| BAD)?;
+    let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+    if matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain { Ok(()) } else { Err(BAD) }
+}
+
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, $check:ident, $pattern:tt, $max:tt) => {
         $(#[$doc])*
@@ -128,6 +153,37 @@ checked_text!(
     /// Names of sales: `*` stands for any characters, or none.
     SalePattern, check_pattern, r"^[A-Za-z0-9._*-]{1,64}$", 64
 );
+
+checked_text!(
+    /// Type of events without `dev.stockade.`: `barrier.completed`; a `*` at the end stands for any characters.
+    TypePattern, check_type_pattern, r"^[a-z._]{0,63}[a-z._*]$", 64
+);
+checked_text!(
+    /// Where the messages of a webhook go.
+    WebhookUrl, check_url, r"^https?://", 2048
+);
+checked_text!(
+    /// Name of a barrier.
+    BarrierId, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
+);
+checked_text!(
+    /// One that a barrier waits for.
+    Participant, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
+);
+
+/// What all types of events begin with.
+pub const TYPE_PREFIX: &str = "dev.stockade.";
+
+impl TypePattern {
+    /// Whether the type of an event, with its prefix, is one of these.
+    pub fn matches(&self, kind: &str) -> bool {
+        let kind = kind.strip_prefix(TYPE_PREFIX).unwrap_or(kind);
+        match self.0.strip_suffix('*') {
+            Some(beginning) => kind.starts_with(beginning),
+            None => kind == self.0,
+        }
+    }
+}
 
 impl SaleId {
     /// A sale of our own (self-test); its name begins with `_`, which no caller's can.

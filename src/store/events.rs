@@ -251,5 +251,6 @@ fn read_event(sale: &SaleId, cursor: Cursor, time: Timestamp, text: &str) -> Res
         datacontenttype: "application/json",
         cursor,
         data,
+        notify: Vec::new(),
     })
 }

@@ -1,9 +1,9 @@
 //! Ids that follow from the caller's key: a repeat finds its record without any further storage, and nobody can guess
 //! an id without the sale's secret.
 
-use crate::domain::{Caller, IdempotencyKey, OperationId, ReservationId};
+use crate::domain::{Caller, IdempotencyKey, OperationId, ReservationId, WebhookId, WebhookUrl};
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -39,16 +39,20 @@ impl IdMaker {
         }
     }
 
-    /// UUIDv8 of HMAC-SHA256 over the parts, each with its length.
-    fn digest(&self, parts: &[&[u8]]) -> Uuid {
+    /// HMAC-SHA256 over the parts, each with its length.
+    fn hmac(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.0.clone();
         for part in parts {
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part);
         }
-        let digest = mac.finalize().into_bytes();
+        mac.finalize().into_bytes().into()
+    }
+
+    /// UUIDv8 of that.
+    fn digest(&self, parts: &[&[u8]]) -> Uuid {
         let mut bytes = [0; 16];
-        bytes.copy_from_slice(&digest[..16]);
+        bytes.copy_from_slice(&self.hmac(parts)[..16]);
         Uuid::new_v8(bytes)
     }
 
@@ -63,6 +67,21 @@ impl IdMaker {
         let (caller, key, place) =
             (caller.name().as_bytes(), key.as_str().as_bytes(), (place as u64).to_be_bytes());
         ReservationId(self.digest(&[b"bulk reservation", caller, key, &place]))
+    }
+
+    /// Id of the webhook endpoint that this key registers.
+    pub fn webhook(&self, caller: &Caller, key: Option<&IdempotencyKey>) -> WebhookId {
+        WebhookId(self.make("webhook", caller, key))
+    }
+
+    /// Id of the target of `notify` with this URL.
+    pub fn notify_target(&self, url: &WebhookUrl) -> WebhookId {
+        WebhookId(self.digest(&[b"notify target", url.as_str().as_bytes()]))
+    }
+
+    /// Secret that signs what is sent to this target of `notify`: whoever names the URL can be shown it again.
+    pub fn notify_secret(&self, url: &WebhookUrl) -> String {
+        format!("whsec_{}", STANDARD.encode(self.hmac(&[b"notify secret", url.as_str().as_bytes()])))
     }
 
     /// Id of an operation: `target` is its verb and what it is done to.

@@ -13,6 +13,12 @@ pub const AUDIT: &str = "st:audit";
 /// `st:audit:turn`: string that expires, whose turn it is to audit.
 pub const AUDIT_TURN: &str = "st:audit:turn";
 
+/// `st:secret`: string, 32 random bytes in hex, made at first use; what ids and secrets outside of sales follow from.
+pub const SECRET: &str = "st:secret";
+
+/// `st:webhooks`: hash, id of an endpoint -> its registration.
+pub const WEBHOOKS: &str = "st:webhooks";
+
 /// Buckets of buyers in a sale.
 pub const BUYER_BUCKETS: usize = 16;
 

@@ -7,6 +7,7 @@ mod auditor;
 mod bulk;
 mod demos;
 mod embedded;
+mod example_receiver;
 mod faults;
 mod http_api;
 mod keys;

@@ -161,19 +161,33 @@ impl Receiver {
 
     /// The first request of each id, once there are so many ids.
     pub async fn wait_for_distinct(&self, ids: usize) -> Vec<Received> {
-        let received =
-            self.wait_until(&format!("{ids} ids"), |received| distinct(received).len() >= ids).await;
+        self.wait_patiently(PATIENCE, ids).await
+    }
+
+    /// The same, where it may take longer.
+    pub async fn wait_patiently(&self, patience: Duration, ids: usize) -> Vec<Received> {
+        let are_here = |received: &[Received]| distinct(received).len() >= ids;
+        let received = self.wait(patience, &format!("{ids} ids"), are_here).await;
         distinct(&received).into_iter().cloned().collect()
     }
 
     /// All requests, once they are as wanted; fails the test, saying `what`, if that does not come true.
     pub async fn wait_until(&self, what: &str, is_so: impl Fn(&[Received]) -> bool) -> Vec<Received> {
+        self.wait(PATIENCE, what, is_so).await
+    }
+
+    async fn wait(
+        &self,
+        patience: Duration,
+        what: &str,
+        is_so: impl Fn(&[Received]) -> bool,
+    ) -> Vec<Received> {
         let mut received = self.memory.received.subscribe();
-        match tokio::time::timeout(PATIENCE, received.wait_for(|received| is_so(received))).await {
+        match tokio::time::timeout(patience, received.wait_for(|received| is_so(received))).await {
             Ok(received) => received.expect("we hold the sender").clone(),
             Err(_) => {
-                let count = self.memory.received.borrow().len();
-                panic!("waited {PATIENCE:?} in vain for {what}: {count} requests, {:?}", self.distinct_ids());
+                let (count, ids) = (self.received().len(), self.distinct_ids().len());
+                panic!("waited {patience:?} in vain for {what}: {count} requests, {ids} ids")
             }
         }
     }

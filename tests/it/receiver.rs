@@ -161,22 +161,18 @@ impl Receiver {
 
     /// The first request of each id, once there are so many ids.
     pub async fn wait_for_distinct(&self, ids: usize) -> Vec<Received> {
-        self.wait_patiently(PATIENCE, ids).await
-    }
-
-    /// The same, where it may take longer.
-    pub async fn wait_patiently(&self, patience: Duration, ids: usize) -> Vec<Received> {
-        let are_here = |received: &[Received]| distinct(received).len() >= ids;
-        let received = self.wait(patience, &format!("{ids} ids"), are_here).await;
+        let received =
+            self.wait_until(&format!("{ids} ids"), |received| distinct(received).len() >= ids).await;
         distinct(&received).into_iter().cloned().collect()
     }
 
     /// All requests, once they are as wanted; fails the test, saying `what`, if that does not come true.
     pub async fn wait_until(&self, what: &str, is_so: impl Fn(&[Received]) -> bool) -> Vec<Received> {
-        self.wait(PATIENCE, what, is_so).await
+        self.wait_within(PATIENCE, what, is_so).await
     }
 
-    async fn wait(
+    /// The same, with another patience.
+    pub async fn wait_within(
         &self,
         patience: Duration,
         what: &str,
@@ -193,7 +189,8 @@ impl Receiver {
     }
 }
 
-fn distinct(received: &[Received]) -> Vec<&Received> {
+/// The first request of each id.
+pub fn distinct(received: &[Received]) -> Vec<&Received> {
     let mut seen = HashSet::new();
     received.iter().filter(|one| seen.insert(one.id())).collect()
 }

@@ -6,6 +6,7 @@ mod audit;
 mod auditor;
 mod bulk;
 mod demos;
+mod egress;
 mod embedded;
 mod example_receiver;
 mod faults;

@@ -150,11 +150,12 @@ fn failed(error: &reqwest::Error) -> Answer {
         if error.is::<NoAddress>() {
             return because("dns");
         }
-        let inner = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
-        if error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+        if error.is::<rustls::Error>() {
             return because("tls");
         }
-        cause = error.source();
+        // An error of I/O tells the cause of what it holds, and not what it holds.
+        let held = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+        cause = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
     }
     if error.is_timeout() {
         because("timeout")

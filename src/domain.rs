@@ -1,6 +1,7 @@
 //! The words of the trade, as types that cannot be wrong. No I/O, no async, and no rule about stock: the scripts
 //! decide, `outcome` names their answers.
 
+pub mod barrier;
 pub mod bulk;
 pub mod caller;
 pub mod event;
@@ -16,6 +17,11 @@ pub mod stock;
 pub mod time;
 pub mod webhook;
 
+pub use barrier::{
+    ArrivalOutcome, Arrive, Barrier, BarrierEnd, BarrierMode, BarrierParticipant, BarrierProgress,
+    BarrierSpec, BarrierStatus, Declare, ExtendDeadline, FailedParticipant, Names, Note, NotifyTarget,
+    ParticipantFilter, PutBarrier, Seal,
+};
 pub use bulk::{BulkRequest, ReserveBulk};
 pub use caller::{Caller, Scope};
 pub use event::{Cursor, Event, EventKind};

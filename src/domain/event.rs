@@ -1,5 +1,6 @@
 //! Events: one transition each, written by the same script that made it.
 
+use super::barrier::BarrierEnd;
 use super::id::WebhookUrl;
 use super::reservation::Reservation;
 use super::sale::Sale;
@@ -74,6 +75,8 @@ pub enum EventKind {
         /// Its switch before; null where it is new.
         previous_status: Option<String>,
     },
+    /// `barrier.*`: how it ended.
+    Barrier(Box<BarrierEnd>),
 }
 
 /// A CloudEvents 1.0 envelope.
@@ -89,7 +92,7 @@ pub struct Event {
     /// `dev.stockade.reservation.held` and so on.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Id of the reservation, or name of the SKU; null for the sale itself.
+    /// Id of the reservation, or name of the SKU or the barrier; null for the sale itself.
     pub subject: Option<String>,
     /// When.
     pub time: Timestamp,

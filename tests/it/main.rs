@@ -18,6 +18,7 @@ mod proxy;
 mod purge;
 mod races;
 mod reads;
+mod receiver;
 mod redis_server;
 mod repair;
 mod rules;

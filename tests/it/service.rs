@@ -12,7 +12,7 @@ pub use answer::Answer;
 pub use document::{document, operations};
 pub use in_process::{InProcess, shared_api};
 pub use listener::{Heard, Listener};
-pub use process::{Service, ServiceOptions, failed_start, program};
+pub use process::{Service, ServiceOptions, failed_start, own_address, program};
 pub use sale::{Level, Sale, lines, new_key};
 pub use wire::{Wire, post};
 

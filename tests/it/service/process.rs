@@ -33,8 +33,8 @@ pub struct Service {
 }
 
 /// An address that nobody else uses: all of 127.0.0.0/8 is this machine, so each process of tests takes an IP for
-/// itself, and a port for each service.
-fn own_address() -> SocketAddr {
+/// itself, and a port for each that listens.
+pub fn own_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(PORTS_FROM);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let ip = Ipv4Addr::new(127, 64 | high & 63, middle, low);

@@ -8,7 +8,8 @@ use crate::http::{self, Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
 use crate::store::sweep::EventsKept;
 use crate::store::{PoolConfig, Shared, Store, live};
-use crate::workers::{auditor, key_watch, sweeper};
+use crate::webhooks::Sender;
+use crate::workers::{auditor, key_watch, notifier, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
@@ -19,6 +20,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 /// Connections that may wait to be accepted: a sale opens for everybody in the same second.
 const BACKLOG: u32 = 4_096;
@@ -113,6 +115,9 @@ impl Application {
                 None => std::future::pending().await,
             }
         };
+        let (stop_notifier, stopped) = watch::channel(false);
+        let notifier_store = Store::open(&self.shared)?;
+        let mut notifier = pin!(notifier::run(notifier_store, &self.shared, Sender::default(), stopped));
         let mut server = pin!(self.main.server);
         let mut ops = pin!(async {
             match self.ops {
@@ -126,6 +131,7 @@ impl Application {
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
             () = auditor => {}
+            () = &mut notifier => {}
             () = live::run(&self.shared) => {} // nor this
             never = key_watch::run(self.access.keys()) => match never {},
             () = stop => {}
@@ -140,8 +146,11 @@ impl Application {
             tokio::time::sleep(unready(self.drain)).await;
             handle.stop(true).await;
         };
+        // A message that is still on its way then is sent again by another process, with the same id.
+        stop_notifier.send_replace(true);
+        let finishing = tokio::time::timeout(self.drain, notifier);
         let stopped = tokio::select! {
-            (ended, ()) = async { tokio::join!(server, stopping) } => ended,
+            (ended, (), _) = async { tokio::join!(server, stopping, finishing) } => ended,
             ended = &mut ops => ended,
         };
         stopped.context("the server failed while stopping")?;

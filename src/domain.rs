@@ -4,6 +4,7 @@
 pub mod barrier;
 pub mod bulk;
 pub mod caller;
+pub mod delivery;
 pub mod event;
 pub mod id;
 pub mod level_page;
@@ -24,6 +25,7 @@ pub use barrier::{
 };
 pub use bulk::{BulkRequest, ReserveBulk};
 pub use caller::{Caller, Scope};
+pub use delivery::{Delivery, DeliveryStatus};
 pub use event::{Cursor, Event, EventKind};
 pub use id::{
     BarrierId, Buyer, IdempotencyKey, KeyName, OperationId, Participant, Reference, ReservationId, SaleId,

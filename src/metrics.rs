@@ -7,9 +7,11 @@
 mod caches;
 pub mod catalogue;
 mod requests;
+mod webhooks;
 
 pub use caches::CacheMetrics;
 pub use requests::HttpMetrics;
+pub use webhooks::WebhookMetrics;
 
 use catalogue::{Kind, METRICS, OTHER};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
@@ -40,6 +42,7 @@ pub struct Metrics {
     orphans: Gauge,
     violations: Gauge,
     last_audit: Gauge,
+    webhooks: WebhookMetrics,
     streams_open: HashMap<&'static str, Gauge>,
     stream_seconds: HashMap<&'static str, Histogram>,
 }
@@ -102,6 +105,7 @@ impl Metrics {
             orphans: gauge(catalogue::ORPHANS, &[]),
             violations: gauge(catalogue::CONSERVATION_VIOLATIONS, &[]),
             last_audit: gauge(catalogue::LAST_AUDIT, &[]),
+            webhooks: WebhookMetrics::new(&recorder),
             streams_open: catalogue::STREAM_ROUTES
                 .iter()
                 .map(|route| (*route, gauge(catalogue::HTTP_STREAMS_OPEN, &[("route", *route)])))
@@ -206,6 +210,11 @@ impl Metrics {
     pub fn audited(&self, violations: u64, finished_at_ms: u64) {
         self.violations.set(violations as f64);
         self.last_audit.set(finished_at_ms as f64 / 1_000.0);
+    }
+
+    /// Of webhooks.
+    pub fn webhooks(&self) -> &WebhookMetrics {
+        &self.webhooks
     }
 
     /// A stream of this route has begun.

@@ -20,6 +20,39 @@ pub const SECRET: &str = "st:secret";
 /// `st:webhooks`: hash, id of an endpoint -> its registration.
 pub const WEBHOOKS: &str = "st:webhooks";
 
+/// `st:notify`: zset, URLs of targets of `notify` that have deliveries, by a random number that is new with each use.
+pub const NOTIFY: &str = "st:notify";
+
+/// `st:webhooks:gone`: zset, ids of deleted endpoints by the time until which what is left of their deliveries is removed.
+pub const WEBHOOKS_GONE: &str = "st:webhooks:gone";
+
+/// Keys of the deliveries of one endpoint. They carry the hash tag `{w:<id>}`.
+#[derive(Debug)]
+pub struct QueueKeys {
+    /// `due done dead`: events that wait by the time of their next try, those that ended by the time until which they are
+    /// kept.
+    pub fixed: [String; 3],
+    prefix: String,
+}
+
+impl QueueKeys {
+    /// Keys of the endpoint with this id, in its 22-character form.
+    pub fn new(webhook: impl Display) -> Self {
+        let prefix = format!("st:{{w:{webhook}}}:");
+        Self { fixed: ["due", "done", "dead"].map(|name| format!("{prefix}{name}")), prefix }
+    }
+
+    /// Events that wait.
+    pub fn due(&self) -> &str {
+        &self.fixed[0]
+    }
+
+    /// The record of a delivery; `event` in its 22-character form.
+    pub fn record(&self, event: impl Display) -> String {
+        format!("{}d:{event}", self.prefix)
+    }
+}
+
 /// Buckets of barriers.
 pub const BARRIER_BUCKETS: usize = 16;
 

@@ -62,6 +62,13 @@ scripts! {
     list = "reservation/list",
     due = "reservation/due",
     inspect = "reservation/inspect",
+    enqueue = "webhook/enqueue",
+    due_deliveries = "webhook/due",
+    claim = "webhook/claim",
+    settle = "webhook/settle",
+    redeliver = "webhook/redeliver",
+    forget = "webhook/forget",
+    dismiss = "webhook/dismiss",
 }
 
 impl Default for Scripts {
@@ -70,11 +77,12 @@ impl Default for Scripts {
     }
 }
 
-const FRAGMENTS: [(&str, &str); 4] = [
+const FRAGMENTS: [(&str, &str); 5] = [
     ("_read", include_str!("../../lua/shared/_read.lua")),
     ("_stock", include_str!("../../lua/shared/_stock.lua")),
     ("_book", include_str!("../../lua/shared/_book.lua")),
     ("_rules", include_str!("../../lua/shared/_rules.lua")),
+    ("_delivery", include_str!("../../lua/shared/_delivery.lua")),
 ];
 
 impl Script {

@@ -36,12 +36,27 @@ pub enum Answer {
 }
 
 /// Sends messages. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Sender(());
+#[derive(Debug, Clone, Default)]
+pub struct Sender(reqwest::Client);
 
 impl Sender {
     /// Delivers one message, in 15 seconds at most.
-    pub async fn send(&self, _endpoint: &Endpoint, _message: &Message) -> Answer {
-        Answer::Failed { status: None, error: "not built", retry_after: None }
+    pub async fn send(&self, endpoint: &Endpoint, message: &Message) -> Answer {
+        let request = self.0.post(endpoint.url.as_str()).timeout(Duration::from_secs(15));
+        let at = (message.at.as_ms() / 1000).to_string();
+        let request = request.header("webhook-id", &message.id).header("webhook-timestamp", at);
+        let failed = |status, error, retry_after| Answer::Failed { status, error, retry_after };
+        match request.header("content-type", "application/json").body(message.body.clone()).send().await {
+            Ok(answer) => match answer.status().as_u16() {
+                status @ 200..=299 => Answer::Delivered(status),
+                410 => Answer::Gone,
+                status => {
+                    let after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
+                    let after = after.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+                    failed(Some(status), "refused", after)
+                }
+            },
+            Err(_) => failed(None, "no answer", None),
+        }
     }
 }

@@ -6,7 +6,7 @@ KEYS[8..23]  st:{sale}:buyers:<0..f>
 KEYS[24..25] st:{sale}:skus adjustments
 KEYS[26..]   st:{sale}:r:<id>       records to remove, named by done or orphans
 ARGV[1]      generation             of the deleted sale
-ARGV[2]      keep_events            1: records only, for events are still to be read
+ARGV[2]      keep_events            1: records only, for events are still to be read; '': all
 Returns      {"purging", ids left} | {"purged"} | {"not_deleted"} (the sale, or this incarnation, isn't a tombstone)
 Errors       CORRUPT what           a key holds what no script wrote
 Writes       after the last check. Cost O(records); the big keys are freed by UNLINK, off the main thread. ]]

@@ -9,8 +9,8 @@ ARGV[3]      dead_keep_ms           how long a dead one is kept
 ARGV[4..]    of each: token, status, delay_ms, answer, error   status is pending (try again after delay_ms),
              delivered or dead; answer is the HTTP status, '' for none
 Returns      {"ok", now, "", "", answer...}
-Answers      settled | under_way (no token was given, and somebody is sending it) | lost (another claim, or it has
-             ended, or is gone: nothing is written)
+Answers      settled | under_way (no token was given, and somebody is sending it)
+             | lost (another has claimed it, or it has ended, or is gone: nothing is written)
 Errors       CORRUPT what           a key holds what no script wrote
 Writes       after the last check. Cost O(records * log n). ]]
 local due_key, done_key, dead_key = KEYS[1], KEYS[2], KEYS[3]

@@ -159,7 +159,7 @@ impl Store {
         }
         self.try_reading_live(&sale).await?;
         expect("delete", self.delete_sale(&sale).await?, Outcome::Deleted)?;
-        match self.purge(&sale, &closed.generation, false).await? {
+        match self.purge(&sale, &closed.generation).await? {
             Purge::Done => Ok(()),
             Purge::Going | Purge::Waiting => Err(CheckError::SelfTest("purge left something".into())),
         }

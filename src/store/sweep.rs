@@ -135,12 +135,21 @@ impl Store {
         }
     }
 
-    /// One bounded step of removing what a deleted sale left; its events, and the tombstone, only if they may go.
-    pub async fn purge(
+    /// One bounded step of removing what a deleted sale left.
+    pub async fn purge(&self, sale: &SaleId, generation: &str) -> Result<Purge, StoreError> {
+        self.purge_step(sale, generation, "").await
+    }
+
+    /// The same, but its events stay, and the tombstone with them.
+    pub async fn purge_records(&self, sale: &SaleId, generation: &str) -> Result<Purge, StoreError> {
+        self.purge_step(sale, generation, "1").await
+    }
+
+    async fn purge_step(
         &self,
         sale: &SaleId,
         generation: &str,
-        keep_events: bool,
+        keep_events: &str,
     ) -> Result<Purge, StoreError> {
         let keys = SaleKeys::new(sale);
         let mut ids = Vec::new();
@@ -161,7 +170,7 @@ impl Store {
         for id in &ids {
             cmd.arg(keys.record(id));
         }
-        cmd.arg(generation).arg(u8::from(keep_events));
+        cmd.arg(generation).arg(keep_events);
         let texts = self.call(script, &cmd).await?;
         match texts.first().map(String::as_str) {
             Some("purging") if texts.get(1).is_some_and(|left| left == "0") => Ok(Purge::Waiting),

@@ -206,7 +206,11 @@ async fn purge(
     keep_events: bool,
 ) -> Result<Round, StoreError> {
     for _ in 0..PURGE_STEPS_MAX {
-        match store.purge(sale, generation, keep_events).await? {
+        let step = match keep_events {
+            true => store.purge_records(sale, generation).await?,
+            false => store.purge(sale, generation).await?,
+        };
+        match step {
             Purge::Going => {}
             Purge::Waiting => return Ok(Round::default()),
             Purge::Done => return Ok(Round { purged: 1, ..Round::default() }),

@@ -14,6 +14,7 @@ mod live;
 mod lost_reply;
 mod lua_contract;
 mod model;
+mod notifier;
 mod proxy;
 mod purge;
 mod races;

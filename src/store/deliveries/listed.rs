@@ -92,8 +92,9 @@ impl Store {
                 cmd.arg(keys.record(id));
             });
             for ((id, score), record) in listed.iter().zip(hash_values(self.query(&cmd).await?)?) {
-                // One that was forgotten between the two reads, or is damaged, is left out.
-                items.extend(record.and_then(|record| read_delivery(id, *score, &record).ok()));
+                // One that has moved on between the two reads, or is damaged, is left out.
+                let read = record.and_then(|record| read_delivery(id, *score, &record).ok());
+                items.extend(read.filter(|delivery| delivery.status == status));
             }
         }
         Ok(Page { items, next })

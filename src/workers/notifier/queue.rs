@@ -40,10 +40,16 @@ struct Sent {
     begun: Instant,
 }
 
+/// Of a try, as it is counted once it is written down: its label, and after how long it was delivered.
+struct Outcome {
+    label: &'static str,
+    delay: Option<Duration>,
+}
+
 /// Messages under way, and what became of those that are not written down yet.
 struct Sends {
     under_way: FuturesUnordered<BoxFuture<'static, Sent>>,
-    tries: Vec<Try>,
+    tries: Vec<(Try, Outcome)>,
     /// The receiver wants nothing any more; the registry may not know it yet.
     is_gone: bool,
 }
@@ -72,9 +78,9 @@ pub(super) async fn work(
         };
         tokio::select! {
             Some(sent) = sends.under_way.next() => {
-                sends.take(work, &present, sent);
+                sends.take(&present, sent);
                 while let Some(Some(sent)) = sends.under_way.next().now_or_never() {
-                    sends.take(work, &present, sent);
+                    sends.take(&present, sent);
                 }
             }
             _ = calls.changed(), if may_begin => {}
@@ -99,14 +105,24 @@ impl Work {
             if sends.is_gone {
                 self.store.disable_webhook(endpoint.id).await?;
             }
-            self.store.settle_deliveries(endpoint.id, &sends.tries).await?;
-            sends.tries.clear();
+            let tries: Vec<Try> = sends.tries.iter().map(|(one, _)| one.clone()).collect();
+            let settled = self.store.settle_deliveries(endpoint.id, &tries).await?;
+            for ((_, Outcome { label, delay }), settled) in sends.tries.drain(..).zip(settled) {
+                let metrics = self.metrics.webhooks();
+                if settled {
+                    metrics.tried(label);
+                    delay.into_iter().for_each(|delay| metrics.delivered_after(delay));
+                }
+            }
         }
         if !may_begin {
             return Ok(None);
         }
         let state = self.store.due_deliveries(endpoint.id, STEP_IDS_MAX).await?;
         self.forget(endpoint, &state, mark).await?;
+        if !state.to_forget.is_empty() {
+            return Ok(Some(PAUSE_MIN)); // there may be more
+        }
         if sends.is_gone || endpoint.disabled_at.is_some() {
             self.bury(endpoint).await?;
             // From now on the registry says it.
@@ -187,13 +203,13 @@ impl Work {
 
 impl Sends {
     /// What a try came to, to be written down.
-    fn take(&mut self, work: &Work, endpoint: &Endpoint, sent: Sent) {
+    fn take(&mut self, endpoint: &Endpoint, sent: Sent) {
         let Sent { claimed, answer, begun } = sent;
-        let metrics = work.metrics.webhooks();
+        let mut delivered_after = None;
         let since = |ms: i64| Duration::from_millis(u64::try_from(claimed.at.as_ms() - ms).unwrap_or(0));
-        let (status, delay, code, error, outcome) = match answer {
+        let (status, delay, code, error, label) = match answer {
             Answer::Delivered(code) => {
-                metrics.delivered_after(since(claimed.time.as_ms()) + begun.elapsed());
+                delivered_after = Some(since(claimed.time.as_ms()) + begun.elapsed());
                 (DeliveryStatus::Delivered, Duration::ZERO, Some(code), "", "delivered")
             }
             Answer::Gone => {
@@ -214,15 +230,15 @@ impl Sends {
                 }
             }
         };
-        metrics.tried(outcome);
-        self.tries.push(Try {
+        let one = Try {
             id: claimed.id,
             token: Some(claimed.token),
             status,
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             answer: code,
             error,
-        });
+        };
+        self.tries.push((one, Outcome { label, delay: delivered_after }));
     }
 }
 

@@ -7,6 +7,7 @@ pub mod answer;
 pub mod auth;
 pub mod body;
 pub mod bulk;
+pub mod deliveries;
 pub mod docs;
 pub mod events;
 pub mod extract;
@@ -86,7 +87,12 @@ fn all_paths() -> Vec<Path> {
 }
 
 fn api_paths() -> Vec<Path> {
-    reservation_paths().into_iter().chain(sale_paths()).chain(document_paths()).collect()
+    reservation_paths()
+        .into_iter()
+        .chain(sale_paths())
+        .chain(webhook_paths())
+        .chain(document_paths())
+        .collect()
 }
 
 fn reservation_paths() -> Vec<Path> {
@@ -148,6 +154,13 @@ fn sale_paths() -> Vec<Path> {
         Path::new("/v1/sales/{sale}/pause").on(Method::POST, 200, OPERATOR, sales::pause_sale),
         Path::new("/v1/sales/{sale}/resume").on(Method::POST, 200, OPERATOR, sales::resume_sale),
         Path::new("/v1/sales/{sale}/close").on(Method::POST, 200, OPERATOR, sales::close_sale),
+    ]
+}
+
+fn webhook_paths() -> Vec<Path> {
+    vec![
+        Path::new("/v1/webhooks/{webhook}/deliveries").on(Method::GET, 200, OPERATOR, deliveries::deliveries),
+        Path::new("/v1/webhooks/{webhook}/redeliver").on(Method::POST, 200, OPERATOR, deliveries::redeliver),
     ]
 }
 

@@ -7,14 +7,16 @@ mod security;
 pub use problem::ProblemDocument;
 
 use super::bulk::{BulkAnswer, BulkResult};
+use super::deliveries::{Redeliver, Redelivered};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
-use super::{bulk, events, ops, reservations, sales, stock};
+use super::{bulk, deliveries, events, ops, reservations, sales, stock};
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::{
-    Adjust, Adjustment, BulkRequest, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PatchSale,
-    PutSale, PutSku, Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall, Totals,
+    Adjust, Adjustment, BulkRequest, BuyerSku, BuyerStanding, Confirm, Delivery, Event, Extend, Level,
+    PatchSale, PutSale, PutSku, Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall,
+    Totals,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::header::HeaderBuilder;
@@ -58,6 +60,16 @@ pub struct ReservationParameters {
     idempotency_key: Option<String>,
 }
 
+/// Which deliveries.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `deliveries::OfStatus` reads")]
+pub struct DeliveryParameters {
+    /// `pending` (the default), `delivered` or `dead`.
+    #[param(pattern = "^(pending|delivered|dead)$")]
+    status: Option<String>,
+}
+
 /// Which events.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -91,12 +103,12 @@ pub struct LiveParameters {
         bulk::reserve_bulk,
         stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
         sales::sales, sales::sale, sales::put_sale, sales::patch_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
-        sales::close_sale, events::events, events::live,
+        sales::close_sale, events::events, events::live, deliveries::deliveries, deliveries::redeliver,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
-        Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Event, Extend,
-        FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Reservation, ReservationLine,
+        Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Delivery, Event, Extend,
+        FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Redeliver, Redelivered, Reservation, ReservationLine,
         Reserve, ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
     )),
     tags(
@@ -104,6 +116,7 @@ pub struct LiveParameters {
         (name = "Stock", description = "Levels, and the ledger of the supply"),
         (name = "Sales", description = "Rules and switches"),
         (name = "Events", description = "What happened, in order"),
+        (name = "Webhooks", description = "What is sent to you"),
         (name = "Operations", description = "Probes, metrics, documents"),
     ),
     modifiers(&Common),
@@ -198,9 +211,11 @@ fn require_all(name: &str, schema: &mut RefOr<Schema>) {
         "BulkResult",
         "BuyerSku",
         "BuyerStanding",
+        "Delivery",
         "Event",
         "Level",
         "ProblemType",
+        "Redelivered",
         "Reservation",
         "Sale",
     ];

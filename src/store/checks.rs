@@ -1,5 +1,7 @@
 //! What is checked before the service takes its first request, and whenever somebody asks whether it is ready.
 
+mod notifier;
+
 use super::sweep::{EventsKept, Purge};
 use super::{ReservationFilter, Store, StoreError, ids};
 use crate::domain::sale::{PutSale, SkuSpec, Skus};
@@ -153,6 +155,7 @@ impl Store {
         }
         expect("switch", self.switch_sale(&sale, Switch::Close).await?, Outcome::Changed)?;
         let closed = expect("read", self.sale(&sale).await?, Outcome::Unchanged)?;
+        self.try_notifier(&sale).await?;
         let kept = EventsKept { retention_ms: SELF_TEST_MS_MAX, entries_max: 1 };
         if self.trim(&sale, &closed.generation, &kept).await?.entries == 0 {
             return Err(CheckError::SelfTest("no event was trimmed".into()));

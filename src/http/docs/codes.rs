@@ -74,6 +74,8 @@ pub fn own(operation: &str) -> &'static [&'static [Code]] {
         "live_events" => &[&[UnknownSale, CursorExpired, InvalidRequest, TooManyStreams, Draining]],
         "sale" | "levels" | "buyer" => &[&[UnknownSale, InvalidRequest]],
         "sales" => &[&[InvalidRequest]],
+        "deliveries" => &[&[UnknownWebhook, InvalidRequest]],
+        "redeliver" => &[&[UnknownWebhook, UnknownDelivery]],
         "readyz" => &[&[Draining]],
         "problem" | "docs" => &[&[NotFound]],
         _ => &[],

@@ -86,6 +86,10 @@ problems! {
         "Add the SKU with PUT, or correct its name.";
     UnknownReservation "unknown_reservation" 404 FixTheCall "No such reservation"
         "It was never made, belongs to somebody else, or its record was archived after its retention.";
+    UnknownWebhook "unknown_webhook" 404 FixTheCall "No such webhook"
+        "It was never registered, or is deleted; a target of `notify` is known while it has deliveries.";
+    UnknownDelivery "unknown_delivery" 404 FixTheCall "No such delivery"
+        "The webhook never got this event, or its delivery is no longer kept.";
     SaleNotOpen "sale_not_open" 409 Show "The sale has not begun"
         "Show `opens_at`. The same key may be used once the sale is open.";
     SalePaused "sale_paused" 409 Show "The sale is paused"

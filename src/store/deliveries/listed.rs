@@ -6,6 +6,11 @@ use crate::store::keys::QueueKeys;
 use crate::store::reply::{self, Fields};
 use crate::store::stock::hash_values;
 use crate::store::{Store, StoreError, ids};
+use uuid::Uuid;
+
+/// Deliveries that one step lets begin anew, and steps of one call.
+const REDELIVER_STEP: usize = 100;
+const REDELIVER_STEPS_MAX: usize = 10;
 
 /// What became of deliveries that were to begin anew.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,6 +43,36 @@ impl Store {
             }
         }
         Ok(sum)
+    }
+
+    /// Lets the delivery of one event begin anew.
+    pub async fn redeliver_event(&self, webhook: WebhookId, event: Uuid) -> Result<Requeued, StoreError> {
+        self.redeliver(webhook, &[ids::short(event)]).await
+    }
+
+    /// Lets dead letters begin anew, those that go first in front: how many, and whether there are more.
+    pub async fn redeliver_dead(&self, webhook: WebhookId) -> Result<(usize, bool), StoreError> {
+        let mut sum = 0;
+        for _ in 0..REDELIVER_STEPS_MAX {
+            let dead = self.first_deliveries(webhook, DeliveryStatus::Dead, REDELIVER_STEP).await?;
+            if dead.is_empty() {
+                return Ok((sum, false));
+            }
+            let step = self.redeliver(webhook, &dead).await?;
+            sum += step.requeued;
+            if step.requeued == 0 {
+                break; // the queue is full, or they are damaged
+            }
+        }
+        Ok((sum, self.due_deliveries(webhook, 0).await?.dead > 0))
+    }
+
+    /// Whether an endpoint is registered, or is a target of `notify` that has deliveries.
+    pub async fn has_queue(&self, webhook: WebhookId) -> Result<bool, StoreError> {
+        if self.webhooks().await?.iter().any(|endpoint| endpoint.id == webhook) {
+            return Ok(true);
+        }
+        Ok(self.targets().await?.iter().any(|target| target.endpoint.id == webhook))
     }
 
     /// Ids of deliveries of one status, the earliest first, with their scores.

@@ -30,6 +30,8 @@ const TABLE: &str = "
     GET    /v1/sales/{sale}/events                          storefront
     GET    /v1/sales/{sale}/events/live                     storefront
     GET    /v1/sales/{sale}/buyers/{buyer}                  storefront
+    GET    /v1/webhooks/{webhook}/deliveries                operator
+    POST   /v1/webhooks/{webhook}/redeliver                 operator
     POST   /v1/sales/{sale}/reservations                    storefront
     GET    /v1/sales/{sale}/reservations                    storefront
     POST   /v1/sales/{sale}/reservations/bulk               storefront
@@ -85,6 +87,7 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
             .replace("{sku}", "a")
             .replace("{buyer}", "jane")
             .replace("{id}", &id)
+            .replace("{webhook}", "00000000-0000-4000-8000-000000000000")
             .replace("{code}", "sold_out")
     };
     // First those who are not let in: nothing changes.

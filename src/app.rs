@@ -6,6 +6,7 @@ use crate::http::auth::Gate;
 use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::http::{self, Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
+use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
 use crate::store::{PoolConfig, Shared, Store, live};
 use crate::workers::{auditor, key_watch, sweeper};
@@ -127,6 +128,7 @@ impl Application {
             () = sweeper => {} // nor does this
             () = auditor => {}
             () = live::run(&self.shared) => {} // nor this
+            () = watch::run(&self.shared) => {} // nor this
             never = key_watch::run(self.access.keys()) => match never {},
             () = stop => {}
         }
@@ -174,6 +176,8 @@ impl Listening {
         .disable_signals()
         .backlog(BACKLOG)
         .keep_alive(KEEP_ALIVE)
+        // Who waits for long and leaves makes room at once.
+        .h1_allow_half_closed(false)
         .tcp_nodelay(true)
         .client_request_timeout(HEAD_DEADLINE)
         .shutdown_timeout((drain - unready(drain)).as_secs().max(1))

@@ -20,6 +20,9 @@ pub const SECRET: &str = "st:secret";
 /// `st:webhooks`: hash, id of an endpoint -> its registration.
 pub const WEBHOOKS: &str = "st:webhooks";
 
+/// `st:barriers`: a channel, names of barriers that have changed, with spaces between them; a hint to read them.
+pub const BARRIER_HINTS: &str = "st:barriers";
+
 /// Buckets of barriers.
 pub const BARRIER_BUCKETS: usize = 16;
 

@@ -6,6 +6,7 @@ use crate::http::auth::Gate;
 use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::http::{self, Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
+use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
 use crate::store::{PoolConfig, Shared, Store, live};
 use crate::webhooks::Sender;
@@ -20,7 +21,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 /// Connections that may wait to be accepted: a sale opens for everybody in the same second.
 const BACKLOG: u32 = 4_096;
@@ -115,7 +115,7 @@ impl Application {
                 None => std::future::pending().await,
             }
         };
-        let (stop_notifier, stopped) = watch::channel(false);
+        let (stop_notifier, stopped) = tokio::sync::watch::channel(false);
         let notifier_store = Store::open(&self.shared)?;
         let mut notifier = pin!(notifier::run(notifier_store, &self.shared, Sender::default(), stopped));
         let mut server = pin!(self.main.server);
@@ -133,6 +133,7 @@ impl Application {
             () = auditor => {}
             () = &mut notifier => {}
             () = live::run(&self.shared) => {} // nor this
+            () = watch::run(&self.shared) => {} // nor this
             never = key_watch::run(self.access.keys()) => match never {},
             () = stop => {}
         }
@@ -183,6 +184,8 @@ impl Listening {
         .disable_signals()
         .backlog(BACKLOG)
         .keep_alive(KEEP_ALIVE)
+        // Who waits for long and leaves makes room at once.
+        .h1_allow_half_closed(false)
         .tcp_nodelay(true)
         .client_request_timeout(HEAD_DEADLINE)
         .shutdown_timeout((drain - unready(drain)).as_secs().max(1))

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod auth;
+pub mod barriers;
 pub mod body;
 pub mod bulk;
 pub mod deliveries;
@@ -26,7 +27,7 @@ pub mod streams;
 use crate::metrics::Metrics;
 use actix_web::http::Method;
 use actix_web::web::{Data, ServiceConfig};
-use auth::{Gate, METRICS, NOTHING, Needs, OPERATOR, STOREFRONT};
+use auth::{BARRIER, Gate, METRICS, NOTHING, Needs, OPERATOR, PARTICIPANT, STOREFRONT};
 use layer::{Draining, Worker};
 use path::Path;
 use std::rc::Rc;
@@ -87,12 +88,9 @@ fn all_paths() -> Vec<Path> {
 }
 
 fn api_paths() -> Vec<Path> {
-    reservation_paths()
-        .into_iter()
-        .chain(sale_paths())
-        .chain(webhook_paths())
-        .chain(document_paths())
-        .collect()
+    let barriers = barrier_paths().into_iter();
+    let sold = reservation_paths().into_iter().chain(barriers).chain(sale_paths());
+    sold.chain(webhook_paths()).chain(document_paths()).collect()
 }
 
 fn reservation_paths() -> Vec<Path> {
@@ -135,6 +133,24 @@ fn reservation_paths() -> Vec<Path> {
             reservations::return_reservation,
         ),
         Path::new("/v1/sales/{sale}/buyers/{buyer}").on(Method::GET, 200, STOREFRONT, reservations::buyer),
+    ]
+}
+
+fn barrier_paths() -> Vec<Path> {
+    vec![
+        Path::new("/v1/barriers/{barrier}/arrivals").on(Method::POST, 200, PARTICIPANT, barriers::arrive),
+        Path::new(barriers::WAIT).on(Method::GET, 200, BARRIER, barriers::wait_for_barrier),
+        Path::new(barriers::LIVE).on(Method::GET, 200, BARRIER, barriers::live_barrier),
+        Path::new("/v1/barriers/{barrier}/participants")
+            .on(Method::POST, 200, BARRIER, barriers::declare)
+            .on(Method::GET, 200, BARRIER, barriers::participants),
+        Path::new("/v1/barriers/{barrier}/seal").on(Method::POST, 200, BARRIER, barriers::seal),
+        Path::new("/v1/barriers/{barrier}/extend").on(Method::POST, 200, BARRIER, barriers::extend_barrier),
+        Path::new("/v1/barriers/{barrier}")
+            .on(Method::GET, 200, BARRIER, barriers::barrier)
+            .on(Method::PUT, 201, BARRIER, barriers::put_barrier)
+            .on(Method::DELETE, 200, BARRIER, barriers::cancel_barrier),
+        Path::new("/v1/barriers").on(Method::GET, 200, BARRIER, barriers::barriers),
     ]
 }
 

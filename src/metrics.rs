@@ -4,6 +4,7 @@
 //! start: an event then costs one atomic addition, and every counter exists at 0 before it is first needed. The one
 //! exception is a status of HTTP that a route rarely has: its counter appears with its first answer.
 
+mod barriers;
 mod caches;
 pub mod catalogue;
 mod requests;
@@ -29,6 +30,9 @@ pub struct Metrics {
     reservations: HashMap<(&'static str, &'static str), Counter>,
     units: HashMap<&'static str, Counter>,
     expiry_lag: Histogram,
+    barriers: HashMap<&'static str, Counter>,
+    arrivals: HashMap<&'static str, Counter>,
+    barrier_open: Histogram,
     batch_size: Histogram,
     queue_depth: Gauge,
     commit_duration: HashMap<&'static str, Histogram>,
@@ -82,6 +86,11 @@ impl Metrics {
                 })
                 .collect(),
             units: counters(catalogue::RESERVATION_UNITS, "transition", catalogue::TRANSITIONS),
+            barriers: counters(catalogue::BARRIERS, "outcome", catalogue::BARRIER_OUTCOMES),
+            arrivals: catalogue::arrival_labels()
+                .map(|outcome| (outcome, counter(catalogue::BARRIER_ARRIVALS, &[("outcome", outcome)])))
+                .collect(),
+            barrier_open: histogram(catalogue::BARRIER_OPEN, &[]),
             expiry_lag: histogram(catalogue::EXPIRY_LAG, &[]),
             batch_size: histogram(catalogue::BATCH_SIZE, &[]),
             queue_depth: gauge(catalogue::QUEUE_DEPTH, &[]),

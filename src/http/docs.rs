@@ -10,13 +10,15 @@ use super::bulk::{BulkAnswer, BulkResult};
 use super::deliveries::{Redeliver, Redelivered};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
-use super::{bulk, deliveries, events, ops, reservations, sales, stock};
+use super::{barriers, bulk, deliveries, events, ops, reservations, sales, stock};
+use crate::domain::barrier::NotifyUrl;
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::{
-    Adjust, Adjustment, BulkRequest, BuyerSku, BuyerStanding, Confirm, Delivery, Event, Extend, Level,
-    PatchSale, PutSale, PutSku, Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall,
-    Totals,
+    Adjust, Adjustment, Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, BulkRequest,
+    BuyerSku, BuyerStanding, Confirm, Declare, Delivery, Event, Extend, ExtendDeadline, FailedParticipant,
+    Level, NotifyTarget, PatchSale, PutBarrier, PutSale, PutSku, Reservation, ReservationLine, Reserve,
+    ReserveBulk, Return, Sale, Seal, Shortfall, Totals,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::header::HeaderBuilder;
@@ -82,6 +84,38 @@ pub struct EventParameters {
     after: Option<String>,
 }
 
+/// Which barriers.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::BarrierList` reads")]
+pub struct BarrierParameters {
+    /// Only those of this status.
+    #[param(pattern = "^(open|completed|failed|timed_out|cancelled)$")]
+    status: Option<String>,
+    /// Only those whose names begin so.
+    prefix: Option<String>,
+}
+
+/// Which participants.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::ParticipantList` reads")]
+pub struct ParticipantParameters {
+    /// `missing` (the default), `arrived`, or of these only the `failed` ones.
+    #[param(pattern = "^(missing|arrived|failed)$")]
+    status: Option<String>,
+}
+
+/// How long to wait.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::WaitSeconds` reads")]
+pub struct WaitParameter {
+    /// Seconds.
+    #[param(minimum = 0, maximum = 50, default = 30)]
+    seconds: Option<u8>,
+}
+
 /// Where a stream of events begins.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -104,9 +138,14 @@ pub struct LiveParameters {
         stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
         sales::sales, sales::sale, sales::put_sale, sales::patch_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
         sales::close_sale, events::events, events::live, deliveries::deliveries, deliveries::redeliver,
+        barriers::barriers, barriers::barrier, barriers::put_barrier, barriers::cancel_barrier, barriers::arrive,
+        barriers::declare, barriers::participants, barriers::seal, barriers::extend_barrier,
+        barriers::wait_for_barrier, barriers::live_barrier,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
+        Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, Declare, ExtendDeadline, FailedParticipant,
+        NotifyTarget, NotifyUrl, PutBarrier, Seal,
         Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Delivery, Event, Extend,
         FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Redeliver, Redelivered, Reservation, ReservationLine,
         Reserve, ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
@@ -115,6 +154,7 @@ pub struct LiveParameters {
         (name = "Reservations", description = "Take units, and settle what was taken"),
         (name = "Stock", description = "Levels, and the ledger of the supply"),
         (name = "Sales", description = "Rules and switches"),
+        (name = "Barriers", description = "Wait until all have arrived, and be told once"),
         (name = "Events", description = "What happened, in order"),
         (name = "Webhooks", description = "What is sent to you"),
         (name = "Operations", description = "Probes, metrics, documents"),
@@ -171,7 +211,7 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
                 answer.headers.insert("Stockade-Outcome".into(), RefOr::T(outcome()));
             }
         }
-        if name != "delete_sale" {
+        if method != "DELETE" {
             all.push(codes::OF_A_BODY);
         }
     }
@@ -207,13 +247,19 @@ fn idempotency_key() -> Parameter {
 fn require_all(name: &str, schema: &mut RefOr<Schema>) {
     const ANSWERS: &[&str] = &[
         "Adjustment",
+        "Barrier",
+        "BarrierEnd",
+        "BarrierParticipant",
+        "BarrierProgress",
         "BulkAnswer",
         "BulkResult",
         "BuyerSku",
         "BuyerStanding",
         "Delivery",
         "Event",
+        "FailedParticipant",
         "Level",
+        "NotifyTarget",
         "ProblemType",
         "Redelivered",
         "Reservation",

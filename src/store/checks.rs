@@ -161,6 +161,7 @@ impl Store {
             return Err(CheckError::SelfTest("no event was trimmed".into()));
         }
         self.try_reading_live(&sale).await?;
+        self.try_barriers(&sale).await?;
         expect("delete", self.delete_sale(&sale).await?, Outcome::Deleted)?;
         match self.purge(&sale, &closed.generation).await? {
             Purge::Done => Ok(()),

@@ -27,8 +27,8 @@ pub enum EventsAfter {
 /// Id of an entry of the stream; zero comes before the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryId {
-    ms: u64,
-    seq: u64,
+    pub(super) ms: u64,
+    pub(super) seq: u64,
 }
 
 impl fmt::Display for EntryId {
@@ -38,7 +38,7 @@ impl fmt::Display for EntryId {
 }
 
 impl EntryId {
-    fn read(text: &str) -> Result<Self, StoreError> {
+    pub(super) fn read(text: &str) -> Result<Self, StoreError> {
         let (ms, seq) = text.split_once('-').ok_or_else(corrupt)?;
         Ok(Self { ms: reply::number(ms)?, seq: reply::number(seq)? })
     }

@@ -53,6 +53,9 @@ impl QueueKeys {
     }
 }
 
+/// `st:barriers`: a channel, names of barriers that have changed, with spaces between them; a hint to read them.
+pub const BARRIER_HINTS: &str = "st:barriers";
+
 /// Buckets of barriers.
 pub const BARRIER_BUCKETS: usize = 16;
 

@@ -39,6 +39,15 @@ macro_rules! scripts {
 }
 
 scripts! {
+    put_barrier = "barrier/put",
+    arrive = "barrier/arrive",
+    declare = "barrier/declare",
+    seal = "barrier/seal",
+    extend_barrier = "barrier/extend",
+    cancel = "barrier/cancel",
+    read_barriers = "barrier/read",
+    barriers_due = "barrier/due",
+    sweep_barriers = "barrier/sweep",
     put = "sale/put",
     switch = "sale/switch",
     adjust = "sale/adjust",
@@ -77,8 +86,9 @@ impl Default for Scripts {
     }
 }
 
-const FRAGMENTS: [(&str, &str); 5] = [
+const FRAGMENTS: [(&str, &str); 6] = [
     ("_read", include_str!("../../lua/shared/_read.lua")),
+    ("_barrier", include_str!("../../lua/shared/_barrier.lua")),
     ("_stock", include_str!("../../lua/shared/_stock.lua")),
     ("_book", include_str!("../../lua/shared/_book.lua")),
     ("_rules", include_str!("../../lua/shared/_rules.lua")),

@@ -45,8 +45,13 @@ pub struct EventsKept {
 impl EventsKept {
     /// Whether some have to go.
     pub fn is_exceeded(&self, due: &Due) -> bool {
-        let is_old = |oldest: Timestamp| due.now.as_ms() - oldest.as_ms() > self.retention_ms;
-        due.event_entries > self.entries_max || due.oldest_event_at.is_some_and(is_old)
+        self.is_exceeded_by(due.now, due.event_entries, due.oldest_event_at)
+    }
+
+    /// The same of any stream: how many entries it has, and since when.
+    pub fn is_exceeded_by(&self, now: Timestamp, entries: u64, oldest_at: Option<Timestamp>) -> bool {
+        let is_old = |oldest: Timestamp| now.as_ms() - oldest.as_ms() > self.retention_ms;
+        entries > self.entries_max || oldest_at.is_some_and(is_old)
     }
 }
 

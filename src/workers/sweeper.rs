@@ -1,7 +1,10 @@
-//! Gives the units of overdue holds back, forgets what is old, trims events, and removes deleted sales.
+//! Gives the units of overdue holds back, forgets what is old, trims events, and removes deleted sales; times out
+//! barriers, and removes those that have ended (`buckets`).
 //!
 //! Any number of processes may sweep: each step is a script that decides anew. Nothing correct depends on it: a take
 //! that falls short expires overdue holds itself, and a settle verb that meets one does.
+
+mod buckets;
 
 use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
@@ -44,6 +47,10 @@ pub struct Round {
     pub skipped: u64,
     /// Deleted sales that were removed.
     pub purged: usize,
+    /// Barriers whose deadline has come.
+    pub timed_out: usize,
+    /// Ended barriers that were removed.
+    pub removed: usize,
     /// Holds that are open.
     pub holds_open: u64,
     /// Of these, past their deadline.
@@ -55,12 +62,18 @@ pub struct Round {
 }
 
 impl Round {
+    fn has_done(&self) -> bool {
+        self.expired + self.archived + self.trimmed + self.purged + self.timed_out + self.removed > 0
+    }
+
     fn add(&mut self, other: Round) {
         self.expired += other.expired;
         self.archived += other.archived;
         self.trimmed += other.trimmed;
         self.skipped += other.skipped;
         self.purged += other.purged;
+        self.timed_out += other.timed_out;
+        self.removed += other.removed;
         self.holds_open += other.holds_open;
         self.holds_overdue += other.holds_overdue;
         self.orphans += other.orphans;
@@ -86,9 +99,12 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
                     metrics.webhooks().skipped(skipped);
                     warn!(skipped, "{skipped} entries of events went before webhooks had heard of them");
                 }
-                if done.expired + done.archived + done.trimmed + done.purged > 0 {
-                    let Round { expired, archived, trimmed, purged, .. } = done;
-                    debug!(expired, archived, trimmed, purged, "Swept: {expired} holds expired");
+                if done.has_done() {
+                    let Round { expired, archived, trimmed, purged, timed_out, removed, .. } = done;
+                    debug!(
+                        expired,
+                        archived, trimmed, purged, timed_out, removed, "Swept: {expired} holds expired"
+                    );
                 }
                 done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
             }
@@ -103,7 +119,7 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
     }
 }
 
-/// One round over all sales.
+/// One round over all sales and barriers.
 pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError> {
     let mut sum = Round::default();
     let mut page = PageRequest { limit: PAGE_SALES, after: None };
@@ -124,9 +140,17 @@ pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError
         }
         match next {
             Some(_) => page.after = next,
-            None => return Ok(sum),
+            None => break,
         }
     }
+    for swept in buckets::sweep(store, kept).await {
+        match swept {
+            Ok(swept) => sum.add(swept),
+            Err(error @ StoreError::Corrupt(_)) => warn!(%error, "Barriers could not be swept: {error}"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sum)
 }
 
 /// Does what is due in one sale.

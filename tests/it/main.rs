@@ -4,6 +4,7 @@
 
 mod audit;
 mod auditor;
+mod barriers;
 mod bulk;
 mod demos;
 mod embedded;

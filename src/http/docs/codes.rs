@@ -70,6 +70,17 @@ pub fn own(operation: &str) -> &'static [&'static [Code]] {
         "level" | "adjustments" => &[&[UnknownSale, UnknownSku, InvalidRequest]],
         "reservation" => &[&[UnknownSale, UnknownReservation, InvalidRequest]],
         "reservations" => &[&[UnknownSale, InvalidRequest, IdempotencyKeyInvalid]],
+        "put_barrier" => &[&[BarrierExists, PreconditionFailed]],
+        "barrier" | "wait_for_barrier" => &[&[UnknownBarrier, InvalidRequest, TooManyStreams]],
+        "live_barrier" => &[&[UnknownBarrier, InvalidRequest, TooManyStreams, Draining]],
+        "barriers" => &[&[InvalidRequest]],
+        "cancel_barrier" | "extend_barrier" => &[&[UnknownBarrier, BarrierEnded]],
+        "arrive" => &[&[UnknownBarrier, BarrierEnded, UnknownParticipant, TooManyParticipants]],
+        "declare" => {
+            &[&[UnknownBarrier, BarrierEnded, UnknownParticipant, TooManyParticipants, NamesNotKept]]
+        }
+        "seal" => &[&[UnknownBarrier, BarrierEnded, NothingDeclared, TooManyArrivals, AlreadySealed]],
+        "participants" => &[&[UnknownBarrier, NamesNotKept, InvalidRequest]],
         "events" => &[&[UnknownSale, CursorExpired, InvalidRequest]],
         "live_events" => &[&[UnknownSale, CursorExpired, InvalidRequest, TooManyStreams, Draining]],
         "sale" | "levels" | "buyer" => &[&[UnknownSale, InvalidRequest]],

@@ -9,6 +9,10 @@ local fragments = {
     "format", "find", "sub", "match", "gmatch", "concat", "floor", "tonumber", "SALE_STATUSES", "corrupt", "read", "read_text",
     "whole", "whole_or_nil", "now_ms", "call_chunked", "write_events",
   },
+  _barrier = {
+    "PARTICIPANTS_MAX", "LISTED_MAX", "barrier_events", "read_barrier", "the_barrier", "is_late", "number_text",
+    "barrier_text", "end_text", "set", "end_barrier", "time_out_if_late", "end_if_done", "fired_text", "write_barrier",
+  },
   _stock = { "read_levels", "move", "level_text", "changed_levels", "adjustment_text" },
   _rules = { "RULES", "read_rules", "sale_text" },
   _book = {
@@ -45,8 +49,10 @@ files["lua/reservation/due.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/list.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/inspect.lua"] = { read_globals = joined("_read") }
 files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules") }
+files["lua/barrier"] = { read_globals = joined("_read", "_barrier") }
 -- A fragment defines what others use.
 files["lua/shared"] = { ignore = { "211" } }
+files["lua/shared/_barrier.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_stock.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_rules.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_book.lua"] = { read_globals = joined("_read", "_stock") }

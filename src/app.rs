@@ -6,9 +6,11 @@ use crate::http::auth::Gate;
 use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::http::{self, Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
+use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
 use crate::store::{PoolConfig, Shared, Store, live};
-use crate::workers::{auditor, key_watch, sweeper};
+use crate::webhooks::{Egress, Sender};
+use crate::workers::{auditor, key_watch, notifier, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
@@ -49,6 +51,7 @@ pub struct Application {
     drain: Duration,
     audit_interval: Option<Duration>,
     events_kept: EventsKept,
+    sender: Sender,
 }
 
 /// One bound listener.
@@ -64,11 +67,13 @@ impl Application {
         let draining = Draining::default();
         let streams_max = usize::try_from(options.event_streams_max)?;
         let streams = Data::new(Streams::new(streams_max, HEARTBEAT_EVERY, Arc::clone(&shared.metrics)));
+        let sender = Sender::new(egress(options, &access)).context("there is no HTTP client")?;
         let bind = |address, routes, workers| {
             let gate = Gate::new(&access, options, address);
             let metrics = Data::from(Arc::clone(&shared.metrics));
             let (draining, streams) = (draining.clone(), Data::clone(&streams));
-            let listener = Listener { gate, routes, metrics, draining, streams };
+            let sender = Data::new(sender.clone());
+            let listener = Listener { gate, routes, metrics, draining, streams, sender };
             Listening::bind(address, workers, options.drain(), &shared, listener)
         };
         let routes = if options.ops_listen.is_some() { Routes::Api } else { Routes::All };
@@ -81,7 +86,8 @@ impl Application {
             retention_ms: i64::try_from(options.events_retention_seconds * 1000)?,
             entries_max: options.events_max,
         };
-        Ok(Self { main, ops, access, shared, draining, drain: options.drain(), audit_interval, events_kept })
+        let drain = options.drain();
+        Ok(Self { main, ops, access, shared, draining, drain, audit_interval, events_kept, sender })
     }
 
     /// Where it listens.
@@ -113,6 +119,9 @@ impl Application {
                 None => std::future::pending().await,
             }
         };
+        let (stop_notifier, stopped) = tokio::sync::watch::channel(false);
+        let notifier_store = Store::open(&self.shared)?;
+        let mut notifier = pin!(notifier::run(notifier_store, &self.shared, self.sender, stopped));
         let mut server = pin!(self.main.server);
         let mut ops = pin!(async {
             match self.ops {
@@ -126,7 +135,9 @@ impl Application {
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
             () = auditor => {}
+            () = &mut notifier => {}
             () = live::run(&self.shared) => {} // nor this
+            () = watch::run(&self.shared) => {} // nor this
             never = key_watch::run(self.access.keys()) => match never {},
             () = stop => {}
         }
@@ -140,8 +151,11 @@ impl Application {
             tokio::time::sleep(unready(self.drain)).await;
             handle.stop(true).await;
         };
+        // A message that is still on its way then is sent again by another process, with the same id.
+        stop_notifier.send_replace(true);
+        let finishing = tokio::time::timeout(self.drain, notifier);
         let stopped = tokio::select! {
-            (ended, ()) = async { tokio::join!(server, stopping) } => ended,
+            (ended, (), _) = async { tokio::join!(server, stopping, finishing) } => ended,
             ended = &mut ops => ended,
         };
         stopped.context("the server failed while stopping")?;
@@ -174,6 +188,8 @@ impl Listening {
         .disable_signals()
         .backlog(BACKLOG)
         .keep_alive(KEEP_ALIVE)
+        // Who waits for long and leaves makes room at once.
+        .h1_allow_half_closed(false)
         .tcp_nodelay(true)
         .client_request_timeout(HEAD_DEADLINE)
         .shutdown_timeout((drain - unready(drain)).as_secs().max(1))
@@ -192,6 +208,12 @@ pub fn pool_config(options: &Options, url: String) -> PoolConfig {
         response_timeout: options.redis_timeout(),
         wait_timeout: POOL_WAIT.min(options.redis_timeout()),
     }
+}
+
+/// Where webhooks may go. Whoever reaches a loopback listener without keys is on this machine already.
+fn egress(options: &Options, access: &Access) -> Egress {
+    let loopback = options.listen.ip().is_loopback() && access.keys().is_none();
+    Egress { loopback, private: options.webhook_allow_private }
 }
 
 /// How long the process is unready before it stops accepting.

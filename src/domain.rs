@@ -1,8 +1,10 @@
 //! The words of the trade, as types that cannot be wrong. No I/O, no async, and no rule about stock: the scripts
 //! decide, `outcome` names their answers.
 
+pub mod barrier;
 pub mod bulk;
 pub mod caller;
+pub mod delivery;
 pub mod event;
 pub mod id;
 pub mod level_page;
@@ -16,8 +18,14 @@ pub mod stock;
 pub mod time;
 pub mod webhook;
 
+pub use barrier::{
+    ArrivalOutcome, Arrive, Barrier, BarrierEnd, BarrierMode, BarrierParticipant, BarrierProgress,
+    BarrierSpec, BarrierStatus, Declare, ExtendDeadline, FailedParticipant, Names, Note, NotifyTarget,
+    ParticipantFilter, PutBarrier, Seal,
+};
 pub use bulk::{BulkRequest, ReserveBulk};
 pub use caller::{Caller, Scope};
+pub use delivery::{Delivery, DeliveryStatus};
 pub use event::{Cursor, Event, EventKind};
 pub use id::{
     BarrierId, Buyer, IdempotencyKey, KeyName, OperationId, Participant, Reference, ReservationId, SaleId,
@@ -34,4 +42,6 @@ pub use rules::{Expect, PatchSale, SaleRules};
 pub use sale::{PutSale, PutSku, Sale, SaleStatus, Switch, Totals};
 pub use stock::{Adjust, Adjustment, BuyerSku, BuyerStanding, Level, Shortfall};
 pub use time::Timestamp;
-pub use webhook::{Endpoint, SigningSecret, WebhookId};
+pub use webhook::{
+    Endpoint, PatchWebhook, RegisterWebhook, SigningSecret, Webhook, WebhookId, WebhookSecret,
+};

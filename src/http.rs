@@ -5,8 +5,10 @@
 
 pub mod answer;
 pub mod auth;
+pub mod barriers;
 pub mod body;
 pub mod bulk;
+pub mod deliveries;
 pub mod docs;
 pub mod events;
 pub mod extract;
@@ -21,11 +23,13 @@ pub mod reservations;
 pub mod sales;
 pub mod stock;
 pub mod streams;
+pub mod webhooks;
 
 use crate::metrics::Metrics;
+use crate::webhooks::Sender;
 use actix_web::http::Method;
 use actix_web::web::{Data, ServiceConfig};
-use auth::{Gate, METRICS, NOTHING, Needs, OPERATOR, STOREFRONT};
+use auth::{BARRIER, Gate, METRICS, NOTHING, Needs, OPERATOR, PARTICIPANT, STOREFRONT};
 use layer::{Draining, Worker};
 use path::Path;
 use std::rc::Rc;
@@ -44,6 +48,8 @@ pub struct Listener {
     pub draining: Draining,
     /// Live streams, of all listeners and worker threads.
     pub streams: Data<Streams>,
+    /// Sends messages to webhook endpoints.
+    pub sender: Data<Sender>,
 }
 
 /// Which routes a listener has.
@@ -62,7 +68,10 @@ pub enum Routes {
 pub fn routes(config: &mut ServiceConfig, listener: &Listener) {
     let worker = Rc::new(Worker::new(listener.draining.clone(), listener.gate.clone()));
     config.app_data(Data::clone(&listener.metrics)).app_data(Data::new(listener.draining.clone()));
-    config.app_data(Data::clone(&listener.streams)).app_data(Rc::clone(&worker));
+    config
+        .app_data(Data::clone(&listener.sender))
+        .app_data(Data::clone(&listener.streams))
+        .app_data(Rc::clone(&worker));
     // Paths are tried in this order: the crowd's come first.
     let paths = match listener.routes {
         Routes::All => all_paths(),
@@ -86,7 +95,9 @@ fn all_paths() -> Vec<Path> {
 }
 
 fn api_paths() -> Vec<Path> {
-    reservation_paths().into_iter().chain(sale_paths()).chain(document_paths()).collect()
+    let barriers = barrier_paths().into_iter();
+    let sold = reservation_paths().into_iter().chain(barriers).chain(sale_paths());
+    sold.chain(webhook_paths()).chain(document_paths()).collect()
 }
 
 fn reservation_paths() -> Vec<Path> {
@@ -132,6 +143,24 @@ fn reservation_paths() -> Vec<Path> {
     ]
 }
 
+fn barrier_paths() -> Vec<Path> {
+    vec![
+        Path::new("/v1/barriers/{barrier}/arrivals").on(Method::POST, 200, PARTICIPANT, barriers::arrive),
+        Path::new(barriers::WAIT).on(Method::GET, 200, BARRIER, barriers::wait_for_barrier),
+        Path::new(barriers::LIVE).on(Method::GET, 200, BARRIER, barriers::live_barrier),
+        Path::new("/v1/barriers/{barrier}/participants")
+            .on(Method::POST, 200, BARRIER, barriers::declare)
+            .on(Method::GET, 200, BARRIER, barriers::participants),
+        Path::new("/v1/barriers/{barrier}/seal").on(Method::POST, 200, BARRIER, barriers::seal),
+        Path::new("/v1/barriers/{barrier}/extend").on(Method::POST, 200, BARRIER, barriers::extend_barrier),
+        Path::new("/v1/barriers/{barrier}")
+            .on(Method::GET, 200, BARRIER, barriers::barrier)
+            .on(Method::PUT, 201, BARRIER, barriers::put_barrier)
+            .on(Method::DELETE, 200, BARRIER, barriers::cancel_barrier),
+        Path::new("/v1/barriers").on(Method::GET, 200, BARRIER, barriers::barriers),
+    ]
+}
+
 fn sale_paths() -> Vec<Path> {
     vec![
         Path::new("/v1/sales/{sale}/events").on(Method::GET, 200, STOREFRONT, events::events),
@@ -148,6 +177,30 @@ fn sale_paths() -> Vec<Path> {
         Path::new("/v1/sales/{sale}/pause").on(Method::POST, 200, OPERATOR, sales::pause_sale),
         Path::new("/v1/sales/{sale}/resume").on(Method::POST, 200, OPERATOR, sales::resume_sale),
         Path::new("/v1/sales/{sale}/close").on(Method::POST, 200, OPERATOR, sales::close_sale),
+    ]
+}
+
+fn webhook_paths() -> Vec<Path> {
+    vec![
+        Path::new("/v1/webhooks").on(Method::POST, 201, OPERATOR, webhooks::register_webhook).on(
+            Method::GET,
+            200,
+            OPERATOR,
+            webhooks::webhooks,
+        ),
+        Path::new("/v1/webhooks/{webhook}")
+            .on(Method::GET, 200, OPERATOR, webhooks::webhook)
+            .on(Method::PATCH, 200, OPERATOR, webhooks::patch_webhook)
+            .on(Method::DELETE, 204, OPERATOR, webhooks::delete_webhook),
+        Path::new("/v1/webhooks/{webhook}/rotate-secret").on(
+            Method::POST,
+            200,
+            OPERATOR,
+            webhooks::rotate_secret,
+        ),
+        Path::new("/v1/webhooks/{webhook}/test").on(Method::POST, 200, OPERATOR, webhooks::test_webhook),
+        Path::new("/v1/webhooks/{webhook}/deliveries").on(Method::GET, 200, OPERATOR, deliveries::deliveries),
+        Path::new("/v1/webhooks/{webhook}/redeliver").on(Method::POST, 200, OPERATOR, deliveries::redeliver),
     ]
 }
 

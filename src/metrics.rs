@@ -4,12 +4,15 @@
 //! start: an event then costs one atomic addition, and every counter exists at 0 before it is first needed. The one
 //! exception is a status of HTTP that a route rarely has: its counter appears with its first answer.
 
+mod barriers;
 mod caches;
 pub mod catalogue;
 mod requests;
+mod webhooks;
 
 pub use caches::CacheMetrics;
 pub use requests::HttpMetrics;
+pub use webhooks::WebhookMetrics;
 
 use catalogue::{Kind, METRICS, OTHER};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
@@ -27,6 +30,9 @@ pub struct Metrics {
     reservations: HashMap<(&'static str, &'static str), Counter>,
     units: HashMap<&'static str, Counter>,
     expiry_lag: Histogram,
+    barriers: HashMap<&'static str, Counter>,
+    arrivals: HashMap<&'static str, Counter>,
+    barrier_open: Histogram,
     batch_size: Histogram,
     queue_depth: Gauge,
     commit_duration: HashMap<&'static str, Histogram>,
@@ -40,6 +46,7 @@ pub struct Metrics {
     orphans: Gauge,
     violations: Gauge,
     last_audit: Gauge,
+    webhooks: WebhookMetrics,
     streams_open: HashMap<&'static str, Gauge>,
     stream_seconds: HashMap<&'static str, Histogram>,
 }
@@ -79,6 +86,11 @@ impl Metrics {
                 })
                 .collect(),
             units: counters(catalogue::RESERVATION_UNITS, "transition", catalogue::TRANSITIONS),
+            barriers: counters(catalogue::BARRIERS, "outcome", catalogue::BARRIER_OUTCOMES),
+            arrivals: catalogue::arrival_labels()
+                .map(|outcome| (outcome, counter(catalogue::BARRIER_ARRIVALS, &[("outcome", outcome)])))
+                .collect(),
+            barrier_open: histogram(catalogue::BARRIER_OPEN, &[]),
             expiry_lag: histogram(catalogue::EXPIRY_LAG, &[]),
             batch_size: histogram(catalogue::BATCH_SIZE, &[]),
             queue_depth: gauge(catalogue::QUEUE_DEPTH, &[]),
@@ -102,6 +114,7 @@ impl Metrics {
             orphans: gauge(catalogue::ORPHANS, &[]),
             violations: gauge(catalogue::CONSERVATION_VIOLATIONS, &[]),
             last_audit: gauge(catalogue::LAST_AUDIT, &[]),
+            webhooks: WebhookMetrics::new(&recorder),
             streams_open: catalogue::STREAM_ROUTES
                 .iter()
                 .map(|route| (*route, gauge(catalogue::HTTP_STREAMS_OPEN, &[("route", *route)])))
@@ -208,6 +221,11 @@ impl Metrics {
         self.last_audit.set(finished_at_ms as f64 / 1_000.0);
     }
 
+    /// Of webhooks.
+    pub fn webhooks(&self) -> &WebhookMetrics {
+        &self.webhooks
+    }
+
     /// A stream of this route has begun.
     pub fn stream_opened(&self, route: &'static str) {
         if let Some(gauge) = self.streams_open.get(route) {
@@ -247,53 +265,4 @@ impl Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_there_before_anything_happened() {
-        let metrics = Metrics::new().expect("buckets are legal");
-        let _http = metrics.http("/v1/sales/{sale}", "PUT", 201);
-        let page = metrics.render();
-        for line in [
-            "stockade_reservations_total{verb=\"reserve\",outcome=\"sold_out\"} 0",
-            "stockade_reservation_units_total{transition=\"held\"} 0",
-            "stockade_redis_errors_total{kind=\"outcome_unknown\"} 0",
-            "stockade_http_requests_total{route=\"/v1/sales/{sale}\",method=\"PUT\",status=\"503\"} 0",
-            "stockade_redis_up 0",
-        ] {
-            assert!(page.lines().any(|there| there == line), "{line}\n{page}");
-        }
-        for metric in METRICS {
-            assert!(page.contains(&format!("# HELP {} {}", metric.name, metric.help)), "{}", metric.name);
-        }
-    }
-
-    #[test]
-    fn words_outside_the_closed_sets_make_no_series() {
-        let metrics = Metrics::new().expect("buckets are legal");
-        let series = metrics.render().lines().count();
-        metrics.reservation("reserve", "a word of tomorrow");
-        metrics.redis_error("moon phase");
-        assert_eq!(metrics.render().lines().count(), series);
-        assert!(
-            metrics.render().contains("stockade_reservations_total{verb=\"reserve\",outcome=\"other\"} 1")
-        );
-    }
-
-    #[test]
-    fn histograms_have_buckets_and_counters_count() {
-        let metrics = Metrics::new().expect("buckets are legal");
-        let http = metrics.http("/livez", "GET", 200);
-        http.answered(200, Some(Duration::from_micros(700)));
-        http.answered(599, Some(Duration::from_secs(60)));
-        metrics.upkeep();
-        let page = metrics.render();
-        let bucket =
-            "stockade_http_request_duration_seconds_bucket{route=\"/livez\",method=\"GET\",le=\"0.001\"} 1";
-        assert!(page.contains(bucket), "{page}");
-        assert!(
-            page.contains("stockade_http_requests_total{route=\"/livez\",method=\"GET\",status=\"500\"} 1")
-        );
-    }
-}
+mod tests;

@@ -2,13 +2,16 @@
 //! sends it, and reads its words.
 
 pub mod audit;
+pub mod barriers;
 pub mod bulk;
 pub mod cache;
 pub mod checks;
+pub mod deliveries;
 pub mod error;
 pub mod events;
 pub mod group_commit;
 pub mod ids;
+pub mod intake;
 pub mod keys;
 pub mod level_cache;
 pub mod levels;
@@ -23,7 +26,9 @@ pub mod scripts;
 pub mod stock;
 pub mod sweep;
 pub mod transaction;
+pub mod webhooks;
 
+pub use barriers::{BarrierFilter, Bucket, MustBeNew, Watching};
 pub use error::StoreError;
 pub use events::EventsAfter;
 pub use live::Follower;
@@ -35,7 +40,7 @@ use crate::domain::{Decision, Refusal, SaleId, Timestamp};
 use crate::metrics::Metrics;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared as SharedFuture};
-use group_commit::{Answered, Committer, Lane, Request};
+use group_commit::{Answered, Committer, Lane, Request, SaleQueues};
 use ids::IdMaker;
 use keys::SaleKeys;
 use level_cache::{LevelCache, PageTimes};
@@ -111,6 +116,8 @@ pub struct Shared {
     pub page_times: PageTimes,
     /// Who listens to events.
     pub live: Arc<live::Hub>,
+    /// Who waits at barriers.
+    pub watchers: Arc<barriers::Watchers>,
     /// Ids and secrets of what belongs to no sale.
     pub ids: Arc<OnceCell<IdMaker>>,
 }
@@ -128,6 +135,7 @@ impl Shared {
             cache,
             page_times,
             live: Arc::default(),
+            watchers: Arc::default(),
             ids: Arc::default(),
         }
     }
@@ -141,7 +149,7 @@ pub struct SaleHandle {
     /// Its keys.
     pub keys: SaleKeys,
     ids: IdMaker,
-    lane: Lane,
+    lane: Lane<SaleQueues>,
 }
 
 /// The stock, as callers see it. Cheap to clone.
@@ -149,7 +157,10 @@ pub struct SaleHandle {
 pub struct Store {
     committer: Committer,
     sales: Arc<Cache<SaleId, Arc<SaleHandle>>>,
+    /// Barriers, and the arrivals that wait for them.
+    buckets: Arc<[Arc<Bucket>]>,
     live: Arc<live::Hub>,
+    watchers: Arc<barriers::Watchers>,
     ids: Arc<OnceCell<IdMaker>>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
@@ -188,7 +199,9 @@ impl Store {
         Ok(Self {
             committer,
             sales: Arc::new(Cache::new(SALES_REMEMBERED_MAX)),
+            buckets: Bucket::all().into(),
             live: Arc::clone(&shared.live),
+            watchers: Arc::clone(&shared.watchers),
             ids: Arc::clone(&shared.ids),
             loading: Arc::default(),
             cache: Arc::clone(&shared.cache),

@@ -2,4 +2,5 @@
 
 pub mod auditor;
 pub mod key_watch;
+pub mod notifier;
 pub mod sweeper;

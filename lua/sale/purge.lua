@@ -6,6 +6,7 @@ KEYS[8..23]  st:{sale}:buyers:<0..f>
 KEYS[24..25] st:{sale}:skus adjustments
 KEYS[26..]   st:{sale}:r:<id>       records to remove, named by done or orphans
 ARGV[1]      generation             of the deleted sale
+ARGV[2]      keep_events            1: records only, for events are still to be read; '': all
 Returns      {"purging", ids left} | {"purged"} | {"not_deleted"} (the sale, or this incarnation, isn't a tombstone)
 Errors       CORRUPT what           a key holds what no script wrote
 Writes       after the last check. Cost O(records); the big keys are freed by UNLINK, off the main thread. ]]
@@ -26,7 +27,7 @@ if #ids > 0 then
   redis.call('UNLINK', unpack(records))
   left = left - redis.call('ZREM', done_key, unpack(ids)) - redis.call('ZREM', orphans_key, unpack(ids))
 end
-if left > 0 then
+if left > 0 or ARGV[2] == '1' then
   return { 'purging', format('%d', left) }
 end
 for at = 2, RECORDS_AT - 1 do

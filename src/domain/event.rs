@@ -1,15 +1,18 @@
 //! Events: one transition each, written by the same script that made it.
 
-use super::id::WebhookUrl;
+use super::barrier::BarrierEnd;
+use super::id::{TYPE_PREFIX, WebhookUrl};
 use super::reservation::Reservation;
 use super::sale::Sale;
 use super::stock::{Adjustment, Level};
 use super::time::Timestamp;
+use super::webhook::Webhook;
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 /// Place of an event in its stream: `<generation>-<ms>-<seq>-<n>`; n is the place in the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +77,10 @@ pub enum EventKind {
         /// Its switch before; null where it is new.
         previous_status: Option<String>,
     },
+    /// `barrier.*`: how it ended.
+    Barrier(Box<BarrierEnd>),
+    /// `webhook.test`: the endpoint that is tried.
+    Webhook(Box<Webhook>),
 }
 
 /// A CloudEvents 1.0 envelope.
@@ -83,13 +90,13 @@ pub struct Event {
     pub specversion: &'static str,
     /// UUIDv5 of source and cursor: the same event has the same id for ever.
     #[schema(value_type = String, format = "uuid")]
-    pub id: uuid::Uuid,
-    /// `/v1/sales/{sale}`, `/v1/barriers/{barrier}`.
+    pub id: Uuid,
+    /// `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/webhooks/{webhook}`.
     pub source: String,
     /// `dev.stockade.reservation.held` and so on.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Id of the reservation, or name of the SKU; null for the sale itself.
+    /// Id of the reservation, or name of the SKU or the barrier; null for the sale itself.
     pub subject: Option<String>,
     /// When.
     pub time: Timestamp,
@@ -115,6 +122,22 @@ impl Event {
         }
         frame.extend_from_slice(b"\n\n");
         frame.into()
+    }
+
+    /// What is sent to try an endpoint. It is in no stream.
+    pub fn test(webhook: Webhook, time: Timestamp) -> Self {
+        Self {
+            specversion: "1.0",
+            id: Uuid::new_v4(),
+            source: format!("/v1/webhooks/{}", webhook.id),
+            kind: format!("{TYPE_PREFIX}webhook.test"),
+            subject: Some(webhook.id.to_string()),
+            time,
+            datacontenttype: "application/json",
+            cursor: Cursor { generation: "0".to_owned(), ms: 0, seq: 0, n: 0 },
+            data: EventKind::Webhook(Box::new(webhook)),
+            notify: Vec::new(),
+        }
     }
 
     /// Whether nothing comes after it: its sale is deleted.

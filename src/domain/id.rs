@@ -185,6 +185,13 @@ impl TypePattern {
     }
 }
 
+impl BarrierId {
+    /// A barrier of our own (self-test), likewise.
+    pub(crate) fn internal(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
 impl SaleId {
     /// A sale of our own (self-test); its name begins with `_`, which no caller's can.
     pub(crate) fn internal(name: &str) -> Self {

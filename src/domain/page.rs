@@ -54,6 +54,16 @@ pub fn is_level_cursor(text: &str) -> bool {
     text.parse::<Sku>().is_ok()
 }
 
+/// Missing participants, and barriers: a name.
+pub fn is_name_cursor(text: &str) -> bool {
+    is_level_cursor(text)
+}
+
+/// Participants that have arrived: `<ms>-<name>`.
+pub fn is_arrival_cursor(text: &str) -> bool {
+    text.split_once('-').is_some_and(|(ms, name)| is_number(ms) && is_name_cursor(name))
+}
+
 /// Sales: `<sale>:<generation>`.
 pub fn is_sale_cursor(text: &str) -> bool {
     let sale = |sale: &str| sale.trim_start_matches('_').parse::<Sku>().is_ok();

@@ -126,7 +126,9 @@ pub struct PatchSale {
 }
 
 /// A field that is there, null or not: serde takes null for a field that is left out.
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 

@@ -2,6 +2,8 @@
 
 use super::event::Event;
 use super::id::{SaleId, SalePattern, TypePattern, WebhookUrl};
+use super::rules::given;
+use super::sale::BadField;
 use super::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -74,5 +76,138 @@ impl Endpoint {
     /// Whether it wants this type.
     pub fn wants_type(&self, event: &Event) -> bool {
         self.types.as_ref().is_none_or(|types| types.iter().any(|pattern| pattern.matches(&event.kind)))
+    }
+}
+
+/// Most endpoints of a store: each is looked at with every event.
+pub const WEBHOOKS_MAX: usize = 100;
+/// Most patterns of a filter.
+pub const PATTERNS_MAX: usize = 50;
+
+/// Body of POST webhooks.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegisterWebhook {
+    /// Where messages go.
+    pub url: WebhookUrl,
+    /// Types of events that are wanted, such as `barrier.*`; default: all.
+    #[schema(min_items = 1, max_items = 50)]
+    pub types: Option<Vec<TypePattern>>,
+    /// Names of the sales whose events are wanted, such as `drop-*`; default: all, and what belongs to no sale.
+    #[schema(min_items = 1, max_items = 50)]
+    pub sales: Option<Vec<SalePattern>>,
+}
+
+/// Body of PATCH webhook, a merge patch (RFC 7396).
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchWebhook {
+    /// Where messages go from now on.
+    pub url: Option<WebhookUrl>,
+    /// Types of events that are wanted; null: all.
+    #[schema(value_type = Option<Vec<TypePattern>>, min_items = 1, max_items = 50)]
+    #[serde(default, deserialize_with = "given")]
+    pub types: Option<Option<Vec<TypePattern>>>,
+    /// Sales whose events are wanted; null: all, and what belongs to no sale.
+    #[schema(value_type = Option<Vec<SalePattern>>, min_items = 1, max_items = 50)]
+    #[serde(default, deserialize_with = "given")]
+    pub sales: Option<Option<Vec<SalePattern>>>,
+    /// True: nothing is sent, and nothing new is kept for it. False: what happens from now on is.
+    pub disabled: Option<bool>,
+}
+
+fn check_patterns<T>(patterns: Option<&Vec<T>>, field: &str) -> Result<(), BadField> {
+    let legal = patterns.is_none_or(|some| (1..=PATTERNS_MAX).contains(&some.len()));
+    BadField::unless(legal, field, "must have 1 to 50 items; leave it out for all")
+}
+
+impl RegisterWebhook {
+    /// The first field that is wrong.
+    pub fn check(&self) -> Result<(), BadField> {
+        check_patterns(self.types.as_ref(), "/types")?;
+        check_patterns(self.sales.as_ref(), "/sales")
+    }
+}
+
+impl PatchWebhook {
+    /// The first field that is wrong.
+    pub fn check(&self) -> Result<(), BadField> {
+        check_patterns(self.types.as_ref().and_then(Option::as_ref), "/types")?;
+        check_patterns(self.sales.as_ref().and_then(Option::as_ref), "/sales")
+    }
+
+    /// Changes what is given.
+    pub fn apply(&self, endpoint: &mut Endpoint, now: Timestamp, server_ms: u64) {
+        if let Some(url) = &self.url {
+            endpoint.url = url.clone();
+        }
+        if let Some(types) = &self.types {
+            endpoint.types = types.clone();
+        }
+        if let Some(sales) = &self.sales {
+            endpoint.sales = sales.clone();
+        }
+        match (self.disabled, endpoint.disabled_at) {
+            (Some(true), None) => endpoint.disabled_at = Some(now),
+            (Some(false), Some(_)) => (endpoint.disabled_at, endpoint.since_ms) = (None, server_ms),
+            _ => {}
+        }
+    }
+}
+
+/// Whether anything is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WebhookStatus {
+    /// Yes.
+    Enabled,
+    /// No: somebody has said so, or the receiver has, with 410.
+    Disabled,
+}
+
+/// An endpoint as callers see it: without its secrets.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Webhook {
+    /// Its id.
+    pub id: WebhookId,
+    /// Where messages go.
+    pub url: WebhookUrl,
+    /// Types of events that are wanted; null: all.
+    pub types: Option<Vec<TypePattern>>,
+    /// Sales whose events are wanted; null: all, and what belongs to no sale.
+    pub sales: Option<Vec<SalePattern>>,
+    /// Whether anything is sent.
+    pub status: WebhookStatus,
+    /// Since when nothing is.
+    pub disabled_at: Option<Timestamp>,
+    /// Since when it is registered.
+    pub created_at: Timestamp,
+}
+
+impl From<&Endpoint> for Webhook {
+    fn from(endpoint: &Endpoint) -> Self {
+        let Endpoint { id, url, types, sales, disabled_at, created_at, .. } = endpoint.clone();
+        let status = if disabled_at.is_some() { WebhookStatus::Disabled } else { WebhookStatus::Enabled };
+        Self { id, url, types, sales, status, disabled_at, created_at }
+    }
+}
+
+/// The same, with what signs its messages: told when it is made, and to nobody else.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct WebhookSecret {
+    /// The endpoint.
+    #[serde(flatten)]
+    pub webhook: Webhook,
+    /// Signs its messages from now on: `whsec_` and base64.
+    pub secret: String,
+    /// Until then the secret before it signs as well; null if there is none.
+    pub previous_until: Option<Timestamp>,
+}
+
+impl From<&Endpoint> for WebhookSecret {
+    fn from(endpoint: &Endpoint) -> Self {
+        let secret = endpoint.secrets.first().map(|newest| newest.secret.clone()).unwrap_or_default();
+        let previous_until = endpoint.secrets.get(1).and_then(|previous| previous.until);
+        Self { webhook: endpoint.into(), secret, previous_until }
     }
 }

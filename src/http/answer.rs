@@ -28,6 +28,13 @@ pub struct Done<T> {
     pub value: T,
 }
 
+impl<T> Done<T> {
+    /// The same, with what `make` makes of the value.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Done<U> {
+        Done { outcome: self.outcome, value: make(self.value) }
+    }
+}
+
 /// What was done; a refusal or a failure is a problem.
 pub fn done<T>(decided: Result<Decision<T>, StoreError>) -> Result<Done<T>, Problem> {
     match decided? {

@@ -26,6 +26,10 @@ pub const NOTHING: Needs = Needs(&[]);
 pub const STOREFRONT: Needs = Needs(&[Scope::Storefront, Scope::Operator]);
 /// What changes sales and supply.
 pub const OPERATOR: Needs = Needs(&[Scope::Operator]);
+/// What those do who make barriers and wait for them.
+pub const BARRIER: Needs = Needs(&[Scope::Barrier, Scope::Operator]);
+/// To arrive is for participants alone: whoever runs the sales must not speak for them.
+pub const PARTICIPANT: Needs = Needs(&[Scope::Barrier]);
 /// What Prometheus reads.
 pub const METRICS: Needs = Needs(&[Scope::Metrics, Scope::Operator]);
 

@@ -1,7 +1,10 @@
 //! Bodies: read within a limit and a deadline, then parsed so that an error names its field.
 
 use super::problem::{Code, Problem};
-use crate::domain::{Adjust, Confirm, Extend, PatchSale, PutSale, PutSku, Reserve, ReserveBulk, Return};
+use crate::domain::{
+    Adjust, Arrive, Confirm, Declare, Extend, ExtendDeadline, PatchSale, PutBarrier, PutSale, PutSku,
+    Reserve, ReserveBulk, Return, Seal,
+};
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::{Bytes, BytesMut};
@@ -21,6 +24,8 @@ use std::time::Duration;
 pub const BODY_BYTES_MAX: usize = 64 * 1_024;
 /// Largest body of PUT sale and of bulk: 1,000 SKUs with long names fit, and 500 carts of many lines.
 pub const LIST_BYTES_MAX: usize = 1_024 * 1_024;
+/// Largest body that names participants: 1,000 long names fit.
+pub const NAMES_BYTES_MAX: usize = 128 * 1_024;
 const JSON: &str = "application/json";
 /// A body that takes longer is given up with 408.
 const BODY_SECONDS_MAX: Duration = Duration::from_secs(10);
@@ -45,6 +50,19 @@ impl Document for Reserve {}
 impl Document for Extend {}
 impl Document for Adjust {}
 impl Document for PutSku {}
+impl Document for Arrive {}
+impl Document for ExtendDeadline {}
+impl Document for Declare {
+    const BYTES_MAX: usize = NAMES_BYTES_MAX;
+}
+impl Document for PutBarrier {
+    const BYTES_MAX: usize = NAMES_BYTES_MAX;
+}
+impl Document for Seal {
+    fn when_empty() -> Option<Self> {
+        Some(Self::default())
+    }
+}
 impl Document for PatchSale {
     const MEDIA_TYPE: &str = "application/merge-patch+json";
 }

@@ -7,14 +7,20 @@ mod security;
 pub use problem::ProblemDocument;
 
 use super::bulk::{BulkAnswer, BulkResult};
+use super::deliveries::{Redeliver, Redelivered};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
-use super::{bulk, events, ops, reservations, sales, stock};
+use super::webhooks::Tried;
+use super::{barriers, bulk, deliveries, events, ops, reservations, sales, stock, webhooks};
+use crate::domain::barrier::NotifyUrl;
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
+use crate::domain::webhook::{PatchWebhook, RegisterWebhook, Webhook, WebhookSecret};
 use crate::domain::{
-    Adjust, Adjustment, BulkRequest, BuyerSku, BuyerStanding, Confirm, Event, Extend, Level, PatchSale,
-    PutSale, PutSku, Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Shortfall, Totals,
+    Adjust, Adjustment, Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, BulkRequest,
+    BuyerSku, BuyerStanding, Confirm, Declare, Delivery, Event, Extend, ExtendDeadline, FailedParticipant,
+    Level, NotifyTarget, PatchSale, PutBarrier, PutSale, PutSku, Reservation, ReservationLine, Reserve,
+    ReserveBulk, Return, Sale, Seal, Shortfall, Totals,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::header::HeaderBuilder;
@@ -58,6 +64,16 @@ pub struct ReservationParameters {
     idempotency_key: Option<String>,
 }
 
+/// Which deliveries.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `deliveries::OfStatus` reads")]
+pub struct DeliveryParameters {
+    /// `pending` (the default), `delivered` or `dead`.
+    #[param(pattern = "^(pending|delivered|dead)$")]
+    status: Option<String>,
+}
+
 /// Which events.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -68,6 +84,38 @@ pub struct EventParameters {
     limit: Option<u16>,
     /// Cursor of an event: what came after it. `latest`: what comes from now on. Default: from the oldest kept.
     after: Option<String>,
+}
+
+/// Which barriers.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::BarrierList` reads")]
+pub struct BarrierParameters {
+    /// Only those of this status.
+    #[param(pattern = "^(open|completed|failed|timed_out|cancelled)$")]
+    status: Option<String>,
+    /// Only those whose names begin so.
+    prefix: Option<String>,
+}
+
+/// Which participants.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::ParticipantList` reads")]
+pub struct ParticipantParameters {
+    /// `missing` (the default), `arrived`, or of these only the `failed` ones.
+    #[param(pattern = "^(missing|arrived|failed)$")]
+    status: Option<String>,
+}
+
+/// How long to wait.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `extract::WaitSeconds` reads")]
+pub struct WaitParameter {
+    /// Seconds.
+    #[param(minimum = 0, maximum = 50, default = 30)]
+    seconds: Option<u8>,
 }
 
 /// Where a stream of events begins.
@@ -91,19 +139,28 @@ pub struct LiveParameters {
         bulk::reserve_bulk,
         stock::levels, stock::level, stock::put_sku, stock::adjust, stock::adjustments,
         sales::sales, sales::sale, sales::put_sale, sales::patch_sale, sales::delete_sale, sales::pause_sale, sales::resume_sale,
-        sales::close_sale, events::events, events::live,
+        sales::close_sale, events::events, events::live, deliveries::deliveries, deliveries::redeliver,
+        webhooks::register_webhook, webhooks::webhooks, webhooks::webhook, webhooks::patch_webhook,
+        webhooks::delete_webhook, webhooks::rotate_secret, webhooks::test_webhook,
+        barriers::barriers, barriers::barrier, barriers::put_barrier, barriers::cancel_barrier, barriers::arrive,
+        barriers::declare, barriers::participants, barriers::seal, barriers::extend_barrier,
+        barriers::wait_for_barrier, barriers::live_barrier,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
-        Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Event, Extend,
-        FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Reservation, ReservationLine,
-        Reserve, ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
+        Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, Declare, ExtendDeadline, FailedParticipant,
+        NotifyTarget, NotifyUrl, PutBarrier, Seal,
+        Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Delivery, Event, Extend,
+        FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Redeliver, Redelivered, Reservation, ReservationLine,
+        RegisterWebhook, PatchWebhook, Webhook, WebhookSecret, Tried, Reserve, ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
     )),
     tags(
         (name = "Reservations", description = "Take units, and settle what was taken"),
         (name = "Stock", description = "Levels, and the ledger of the supply"),
         (name = "Sales", description = "Rules and switches"),
+        (name = "Barriers", description = "Wait until all have arrived, and be told once"),
         (name = "Events", description = "What happened, in order"),
+        (name = "Webhooks", description = "What is sent to you"),
         (name = "Operations", description = "Probes, metrics, documents"),
     ),
     modifiers(&Common),
@@ -158,7 +215,7 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
                 answer.headers.insert("Stockade-Outcome".into(), RefOr::T(outcome()));
             }
         }
-        if name != "delete_sale" {
+        if method != "DELETE" {
             all.push(codes::OF_A_BODY);
         }
     }
@@ -194,13 +251,21 @@ fn idempotency_key() -> Parameter {
 fn require_all(name: &str, schema: &mut RefOr<Schema>) {
     const ANSWERS: &[&str] = &[
         "Adjustment",
+        "Barrier",
+        "BarrierEnd",
+        "BarrierParticipant",
+        "BarrierProgress",
         "BulkAnswer",
         "BulkResult",
         "BuyerSku",
         "BuyerStanding",
+        "Delivery",
         "Event",
+        "FailedParticipant",
         "Level",
+        "NotifyTarget",
         "ProblemType",
+        "Redelivered",
         "Reservation",
         "Sale",
     ];

@@ -1,9 +1,11 @@
 //! What a handler needs from the request line and headers, checked before it runs.
 
 mod at;
+mod barrier;
 mod feed;
 
 pub use at::{At, PathParameter, Within};
+pub use barrier::{BarrierList, ParticipantList, WaitSeconds};
 pub use feed::{Feed, LiveFrom};
 
 use super::idempotency;

@@ -146,6 +146,8 @@ impl FromRequest for CallLog {
 pub struct Layer {
     /// Pattern of its path, as metrics and log name it.
     pub route: &'static str,
+    /// It answers when something has happened: how long that took says nothing of the service.
+    pub waits: bool,
     /// Counters of each method that it knows.
     pub methods: Vec<KnownMethod>,
     /// Counters of all other methods.
@@ -200,7 +202,7 @@ impl Layer {
         if body_is_unread || self.worker.draining.has_begun() {
             head.set_connection_type(ConnectionType::Close);
         }
-        let is_stream = matches!(answer.response().body().size(), BodySize::Stream);
+        let is_stream = self.waits || matches!(answer.response().body().size(), BodySize::Stream);
         let duration = (!is_stream).then(|| begun.at.elapsed());
         let metrics = self.known(&method).map_or(&self.other, |known| &known.metrics);
         metrics.answered(status.as_u16(), duration);

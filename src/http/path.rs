@@ -5,6 +5,7 @@ use super::layer::{self, Layer, Worker};
 use super::problem::Problem;
 use super::{answer, ops};
 use crate::metrics::Metrics;
+use crate::metrics::catalogue::STREAM_ROUTES;
 use actix_web::dev::Service;
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
@@ -59,6 +60,7 @@ impl Path {
         };
         let layer = Rc::new(Layer {
             route: label,
+            waits: STREAM_ROUTES.contains(&label),
             methods: self.methods.iter().map(known).collect(),
             other: metrics.http_unknown_methods(label),
             worker: Rc::clone(worker),

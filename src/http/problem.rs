@@ -70,7 +70,12 @@ impl Problem {
 
     /// 422: one field is wrong.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
-        let mut problem = Self::new(Code::InvalidRequest);
+        Self::of_field(Code::InvalidRequest, field, message)
+    }
+
+    /// The same, with a code of its own.
+    pub fn of_field(code: Code, field: impl Into<String>, message: impl Into<String>) -> Self {
+        let mut problem = Self::new(code);
         problem.0.errors.push(FieldError { field: field.into(), message: message.into() });
         problem
     }
@@ -120,6 +125,8 @@ impl From<Refusal> for Problem {
             Refusal::BuyerRequired => Some("/buyer"),
             Refusal::IdempotencyKeyReused => Some("Idempotency-Key"),
             Refusal::QuantityExceedsReservation(_) => Some("/lines"),
+            Refusal::NothingDeclared => Some("/expected"),
+            Refusal::UnknownParticipant { field, .. } | Refusal::NamesNotKept { field } => Some(field),
             _ => None,
         };
         if let Some(field) = field {
@@ -239,6 +246,11 @@ fn extension_members<M: SerializeMap>(refusal: &Refusal, map: &mut M) -> Result<
         Refusal::InsufficientAvailable(level) | Refusal::GrantedChanged(level) => {
             map.serialize_entry("level", level)
         }
+        Refusal::BarrierExists(barrier) | Refusal::BarrierEnded(barrier) => {
+            map.serialize_entry("barrier", barrier)
+        }
+        Refusal::TooManyArrivals { declared } => map.serialize_entry("declared", declared),
+        Refusal::AlreadySealed { expected } => map.serialize_entry("expected", expected),
         Refusal::CursorExpired { oldest } => map.serialize_entry("oldest", oldest),
         _ => Ok(()),
     }
@@ -290,6 +302,12 @@ impl fmt::Display for Detail<'_> {
             Refusal::InsufficientAvailable(level) => {
                 write!(f, "{} units of {} are available.", level.available, level.sku)
             }
+            Refusal::BarrierEnded(barrier) => write!(f, "The barrier is {}.", barrier.status.as_str()),
+            Refusal::UnknownParticipant { participant, .. } => {
+                write!(f, "The barrier does not wait for {participant}.")
+            }
+            Refusal::TooManyArrivals { declared } => write!(f, "{declared} participants are known."),
+            Refusal::AlreadySealed { expected } => write!(f, "It waits for {expected} participants."),
             Refusal::GrantedChanged(level) => write!(f, "{} has {} units granted.", level.sku, level.granted),
             refusal => write!(f, "{}.", Code::from(refusal).title()),
         }

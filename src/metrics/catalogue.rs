@@ -42,6 +42,10 @@ const LAG_SECONDS: Kind = Kind::Histogram(&[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 /// Streams last as long as their listeners want.
 const LONG_SECONDS: Kind =
     Kind::Histogram(&[0.1, 1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0]);
+/// From one trip through Redis to the end of all tries.
+const LONG_DELAY_SECONDS: Kind = Kind::Histogram(&[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0,
+]);
 /// A batch holds at most 128 requests.
 const BATCH: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
 
@@ -74,6 +78,20 @@ catalogue! {
         "Failed calls of Redis by kind.";
     CACHE_REQUESTS "stockade_cache_requests_total" Kind::Counter,
         "Reads of levels by cache (levels: of this process; pages: shared by all) and result.";
+    WEBHOOK_DELIVERIES "stockade_webhook_deliveries_total" Kind::Counter,
+        "Tries to deliver an event to a webhook endpoint, by outcome (retried: it failed and is tried again).";
+    WEBHOOK_DELAY "stockade_webhook_delay_seconds" LONG_DELAY_SECONDS,
+        "Time from an event to its delivery.";
+    WEBHOOK_SKIPPED "stockade_webhook_events_skipped_total" Kind::Counter,
+        "Events that an endpoint will not get: trimmed too early, damaged, its queue full, or dead ones beyond the number kept.";
+    WEBHOOK_BACKLOG "stockade_webhook_backlog" Kind::Gauge,
+        "Deliveries that wait in the store, and entries of events that are not turned into deliveries yet.";
+    BARRIERS "stockade_barriers_total" Kind::Counter,
+        "Barriers by what became of them: created, and how they ended.";
+    BARRIER_ARRIVALS "stockade_barrier_arrivals_total" Kind::Counter,
+        "Arrivals at barriers by the word of their answer.";
+    BARRIER_OPEN "stockade_barrier_open_seconds" LONG_SECONDS,
+        "Time from the creation of a barrier to its end.";
     BUILD_INFO "stockade_build_info" Kind::Gauge,
         "Always 1; the version is in the label.";
     HOLDS_OPEN "stockade_holds_open" Kind::Gauge,
@@ -93,13 +111,38 @@ catalogue! {
 /// Stands for any label value outside its closed set, so that a new word is counted and never makes a new series.
 pub const OTHER: &str = "other";
 
-/// Routes that answer with streams.
-pub const STREAM_ROUTES: &[&str] = &["/v1/sales/{sale}/events/live"];
+/// Routes that answer with streams, or only when something has happened.
+pub const STREAM_ROUTES: &[&str] =
+    &["/v1/sales/{sale}/events/live", "/v1/barriers/{barrier}/live", "/v1/barriers/{barrier}/wait"];
+/// Values of `outcome` of a barrier.
+pub const BARRIER_OUTCOMES: &[&str] = &["created", "completed", "failed", "timed_out", "cancelled"];
+/// Values of `outcome` of an arrival; besides, whatever a call can fail with.
+const ARRIVAL_OUTCOMES: &[&str] = &[
+    "completed",
+    "failed",
+    "replayed",
+    "unknown_barrier",
+    "barrier_ended",
+    "unknown_participant",
+    "too_many_participants",
+];
+/// Values of `outcome` of a delivery: taken by the receiver, failed and to be tried again, given up, refused for good.
+pub const DELIVERY_OUTCOMES: &[&str] = &["delivered", "retried", "dead", "gone"];
 /// Values of `transition`.
 pub const TRANSITIONS: &[&str] = &["held", "confirmed", "retaken", "released", "expired"];
 /// Values of `script`.
-pub const SCRIPTS: &[&str] =
-    &["reserve", "confirm", "release", "extend", "return_reservation", "expire", "adjust", "archive", OTHER];
+pub const SCRIPTS: &[&str] = &[
+    "reserve",
+    "confirm",
+    "release",
+    "extend",
+    "return_reservation",
+    "expire",
+    "adjust",
+    "archive",
+    "arrive",
+    OTHER,
+];
 /// Values of `state` of a connection.
 pub const CONNECTION_STATES: &[&str] = &["idle", "in_use"];
 /// Values of `cache`.
@@ -218,6 +261,11 @@ pub fn reservation_labels() -> impl Iterator<Item = (&'static str, &'static str)
     ANSWERS.iter().flat_map(|(verb, answers)| {
         answers.iter().chain(REFUSED_BEFORE).chain(REDIS_ERROR_KINDS).map(|outcome| (*verb, *outcome))
     })
+}
+
+/// Every `outcome` that an arrival can have.
+pub fn arrival_labels() -> impl Iterator<Item = &'static str> {
+    ARRIVAL_OUTCOMES.iter().chain(REFUSED_BEFORE).chain(REDIS_ERROR_KINDS).copied()
 }
 
 /// A builder that knows the buckets of every histogram.

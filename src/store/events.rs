@@ -4,6 +4,7 @@ use super::keys::SaleKeys;
 use super::reply::{self, Fields};
 use super::stock::{hash_values, stream_entries};
 use super::{Decided, Store, StoreError};
+use crate::domain::id::TYPE_PREFIX;
 use crate::domain::*;
 use redis::{Cmd, Value};
 use std::fmt;
@@ -25,9 +26,9 @@ pub enum EventsAfter {
 
 /// Id of an entry of the stream; zero comes before the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct EntryId {
-    ms: u64,
-    seq: u64,
+pub struct EntryId {
+    pub(super) ms: u64,
+    pub(super) seq: u64,
 }
 
 impl fmt::Display for EntryId {
@@ -37,7 +38,7 @@ impl fmt::Display for EntryId {
 }
 
 impl EntryId {
-    fn read(text: &str) -> Result<Self, StoreError> {
+    pub(super) fn read(text: &str) -> Result<Self, StoreError> {
         let (ms, seq) = text.split_once('-').ok_or_else(corrupt)?;
         Ok(Self { ms: reply::number(ms)?, seq: reply::number(seq)? })
     }
@@ -202,13 +203,25 @@ pub(super) fn read_entries(
     generation: &str,
     value: Value,
 ) -> Result<Vec<(EntryId, Vec<Event>)>, StoreError> {
+    read_entries_with(generation, value, |cursor, time, text| read_event(sale, cursor, time, text))
+}
+
+/// The same of a bucket of barriers, whose events are of many sources. In buckets the generation is `0`.
+pub fn read_barrier_entries(value: Value) -> Result<Vec<(EntryId, Vec<Event>)>, StoreError> {
+    read_entries_with("0", value, read_barrier_event)
+}
+
+fn read_entries_with(
+    generation: &str,
+    value: Value,
+    read: impl Fn(Cursor, Timestamp, &str) -> Result<Event, StoreError>,
+) -> Result<Vec<(EntryId, Vec<Event>)>, StoreError> {
     let mut entries = Vec::new();
     for (id, fields) in stream_entries(value)? {
         let [_, at, _, texts] = &fields[..] else { return Err(corrupt()) };
         let (id, time) = (EntryId::read(&id)?, reply::time(at)?);
         let events = texts.split('\u{1e}').enumerate().map(|(n, text)| {
-            let cursor = Cursor { generation: generation.to_owned(), ms: id.ms, seq: id.seq, n };
-            read_event(sale, cursor, time, text)
+            read(Cursor { generation: generation.to_owned(), ms: id.ms, seq: id.seq, n }, time, text)
         });
         entries.push((id, events.collect::<Result<_, _>>()?));
     }
@@ -240,17 +253,40 @@ fn read_event(sale: &SaleId, cursor: Cursor, time: Timestamp, text: &str) -> Res
         }
         _ => return Err(StoreError::Reply("unknown word for an event".into())),
     };
-    let source = format!("/v1/sales/{sale}");
-    Ok(Event {
+    Ok(envelope(format!("/v1/sales/{sale}"), format!("{noun}.{word}"), cursor, time, subject, data))
+}
+
+/// Reads `<word> LF <previous status> LF <end of a barrier>`.
+fn read_barrier_event(cursor: Cursor, time: Timestamp, text: &str) -> Result<Event, StoreError> {
+    let mut fields = Fields::of(text);
+    let (word, previous) = (fields.text()?, fields.text()?);
+    let (end, notify) = reply::barrier_end(previous, &mut fields)?;
+    if end.status.as_str() != word {
+        return Err(corrupt());
+    }
+    let (source, subject) = (format!("/v1/barriers/{}", end.barrier), Some(end.barrier.to_string()));
+    let data = EventKind::Barrier(Box::new(end));
+    Ok(Event { notify, ..envelope(source, format!("barrier.{word}"), cursor, time, subject, data) })
+}
+
+fn envelope(
+    source: String,
+    kind: String,
+    cursor: Cursor,
+    time: Timestamp,
+    subject: Option<String>,
+    data: EventKind,
+) -> Event {
+    Event {
         specversion: "1.0",
         id: Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("{source} {cursor}").as_bytes()),
         source,
-        kind: format!("dev.stockade.{noun}.{word}"),
+        kind: format!("{TYPE_PREFIX}{kind}"),
         subject,
         time,
         datacontenttype: "application/json",
         cursor,
         data,
         notify: Vec::new(),
-    })
+    }
 }

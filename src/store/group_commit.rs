@@ -5,17 +5,20 @@
 //! a round carries some of each, settle first, grouped by verb, one script call a verb, in one write.
 
 mod lane;
+mod rounds;
 
-pub use lane::{BATCH_REQUESTS_MAX, Class, Lane, QUEUE_MAX, Waiting};
+pub use lane::{BATCH_REQUESTS_MAX, Class, QUEUE_MAX, SaleQueues, Waiting};
+pub use rounds::{Lane, Target};
+pub(super) use rounds::{Pending, Queues, send_all};
 
 use super::error::StoreError;
-use super::pool::{self, Connection, Pool};
+use super::pool::{Connection, Pool};
 use super::reply::{self, BatchReply, CallRefusal};
 use super::scripts::{Script, Scripts};
 use super::{Clock, SaleHandle};
 use crate::domain::{Lines, Timestamp};
 use crate::metrics::Metrics;
-use lane::{Pending, Queues};
+use lane::Pending as SalePending;
 use redis::Cmd;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -139,6 +142,18 @@ pub struct Committer {
     pub runtime: tokio::runtime::Handle,
 }
 
+impl Target for SaleHandle {
+    type Queues = SaleQueues;
+
+    fn lane(&self) -> &Lane<SaleQueues> {
+        &self.lane
+    }
+
+    async fn carry(&self, committer: &Committer, connection: &mut Connection, round: Vec<SalePending>) {
+        committer.carry_all(self, connection, round).await;
+    }
+}
+
 impl Committer {
     /// Queues a request of a sale and waits for its answer.
     pub async fn commit(&self, sale: &Arc<SaleHandle>, request: Request) -> Result<Answered, StoreError> {
@@ -151,54 +166,13 @@ impl Committer {
         self.queue(sale, |queues| requests.into_iter().map(|request| queues.push(class, request)).collect())
     }
 
-    /// Queues what `push` does, and sees to it that rounds are under way.
-    fn queue<T>(&self, sale: &Arc<SaleHandle>, push: impl FnOnce(&mut Queues) -> T) -> T {
-        let mut queues = sale.lane.lock();
-        let before = queues.len();
-        let waiting = push(&mut queues);
-        self.metrics.queued(queues.len() - before);
-        if !queues.is_running {
-            queues.is_running = true;
-            self.runtime.spawn(self.clone().run(Arc::clone(sale)));
-        }
-        waiting
-    }
-
-    /// Carries round after round until nothing waits.
-    async fn run(self, sale: Arc<SaleHandle>) {
-        loop {
-            let waited = Instant::now();
-            let connection = pool::get(&self.pool).await;
-            self.metrics.pool_wait(waited.elapsed());
-            let round = {
-                let mut queues = sale.lane.lock();
-                let round = queues.next_round();
-                if round.is_empty() {
-                    queues.is_running = false;
-                    return;
-                }
-                self.metrics.dequeued(round.len());
-                round
-            };
-            match connection {
-                Ok(mut connection) => self.carry(&sale, &mut connection, round).await,
-                Err(error) => {
-                    self.metrics.redis_error(error.code());
-                    for pending in round {
-                        let _ = pending.sender.send(Err(error.clone()));
-                    }
-                }
-            }
-        }
-    }
-
     /// One round: a call a verb, then what these calls left undecided.
-    async fn carry(&self, sale: &SaleHandle, connection: &mut Connection, round: Vec<Pending>) {
-        let mut batches: HashMap<Verb, Vec<Pending>> = HashMap::new();
+    async fn carry_all(&self, sale: &SaleHandle, connection: &mut Connection, round: Vec<SalePending>) {
+        let mut batches: HashMap<Verb, Vec<SalePending>> = HashMap::new();
         for pending in round {
             batches.entry(pending.request.verb).or_default().push(pending);
         }
-        let batches: Vec<(Verb, Vec<Pending>)> =
+        let batches: Vec<(Verb, Vec<SalePending>)> =
             Verb::ORDER.iter().filter_map(|verb| batches.remove(verb).map(|batch| (*verb, batch))).collect();
         let calls: Vec<Cmd> = batches.iter().map(|(verb, batch)| self.call(*verb, sale, batch)).collect();
         let scripts: Vec<(&Script, &Cmd)> =
@@ -228,10 +202,10 @@ impl Committer {
             }
         }
         // What was deferred leads the next round.
-        let mut queues = sale.lane.lock();
+        let mut state = sale.lane.lock();
         self.metrics.queued(deferred.len());
         for pending in deferred.into_iter().rev() {
-            queues.settle.push_front(pending);
+            state.queues.settle.push_front(pending);
         }
     }
 
@@ -242,7 +216,7 @@ impl Committer {
         sale: &SaleHandle,
         connection: &mut Connection,
         verb: Verb,
-        mut short: Vec<Pending>,
+        mut short: Vec<SalePending>,
         mut overdue: Vec<String>,
     ) {
         for round in 1..=EXPIRE_ROUNDS_MAX {
@@ -284,7 +258,7 @@ impl Committer {
     /// holds are overdue.
     fn deliver(
         &self,
-        batch: Vec<Pending>,
+        batch: Vec<SalePending>,
         reply: Result<Result<BatchReply, CallRefusal>, StoreError>,
         may_retry: bool,
     ) -> Undecided {
@@ -340,17 +314,17 @@ impl Committer {
     }
 
     /// The call that carries a batch.
-    fn call(&self, verb: Verb, sale: &SaleHandle, batch: &[Pending]) -> Cmd {
+    fn call(&self, verb: Verb, sale: &SaleHandle, batch: &[SalePending]) -> Cmd {
         match verb {
             Verb::Reserve => self.reserve_call(sale, batch),
             _ => self.settle_call(verb, sale, batch),
         }
     }
 
-    fn settle_call(&self, verb: Verb, sale: &SaleHandle, batch: &[Pending]) -> Cmd {
+    fn settle_call(&self, verb: Verb, sale: &SaleHandle, batch: &[SalePending]) -> Cmd {
         let key_count = if verb == Verb::Return { 2 * batch.len() + 1 } else { batch.len() };
         let mut cmd = self.head(verb, sale, key_count);
-        for Pending { request, .. } in batch {
+        for SalePending { request, .. } in batch {
             if verb == Verb::Adjust {
                 cmd.arg(sale.keys.operation(&request.id));
             } else {
@@ -364,7 +338,7 @@ impl Committer {
             cmd.arg(&sale.keys.adjustments);
         }
         cmd.arg(self.clock.offset_ms()).arg(&sale.generation);
-        for Pending { request, .. } in batch {
+        for SalePending { request, .. } in batch {
             if let Body::Settle { args, .. } = &request.body {
                 for arg in args {
                     cmd.arg(arg);
@@ -375,7 +349,7 @@ impl Committer {
     }
 
     /// Distinct SKUs and buyers go first, so that the script walks flat arrays.
-    fn reserve_call(&self, sale: &SaleHandle, batch: &[Pending]) -> Cmd {
+    fn reserve_call(&self, sale: &SaleHandle, batch: &[SalePending]) -> Cmd {
         let takes = || {
             batch.iter().filter_map(|pending| match &pending.request.body {
                 Body::Take { buyer, hold_ms, replaces, tail, lines } => {
@@ -424,15 +398,9 @@ impl Committer {
 /// What a call left undecided.
 #[derive(Debug, Default)]
 struct Undecided {
-    deferred: Vec<Pending>,
-    short: Vec<Pending>,
+    deferred: Vec<SalePending>,
+    short: Vec<SalePending>,
     overdue: Vec<String>,
-}
-
-fn send_all(batch: Vec<Pending>, answer: impl Fn() -> Result<Answered, StoreError>) {
-    for pending in batch {
-        let _ = pending.sender.send(answer());
-    }
 }
 
 /// Distinct names in the order of their first use, counted from 1 as Lua does.

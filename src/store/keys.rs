@@ -1,7 +1,8 @@
 //! Every key, built in this file alone; `lua/README.md` shows them in full. All keys of a sale carry the hash tag
 //! `{<sale>}`, so they share one slot, and follow from (sale, id) alone, so that nothing must be read to declare them.
 
-use crate::domain::SaleId;
+use crate::domain::{BarrierId, SaleId};
+use sha2::{Digest, Sha256};
 use std::fmt::Display;
 
 /// `st:sales`: zset of `<sale>:<generation>`, all of score 0.
@@ -18,6 +19,83 @@ pub const SECRET: &str = "st:secret";
 
 /// `st:webhooks`: hash, id of an endpoint -> its registration.
 pub const WEBHOOKS: &str = "st:webhooks";
+
+/// `st:notify`: zset, URLs of targets of `notify` that have deliveries, by a random number that is new with each use.
+pub const NOTIFY: &str = "st:notify";
+
+/// `st:webhooks:gone`: zset, ids of deleted endpoints by the time until which what is left of their deliveries is removed.
+pub const WEBHOOKS_GONE: &str = "st:webhooks:gone";
+
+/// Keys of the deliveries of one endpoint. They carry the hash tag `{w:<id>}`.
+#[derive(Debug)]
+pub struct QueueKeys {
+    /// `due done dead`: events that wait by the time of their next try, those that ended by the time until which they are
+    /// kept.
+    pub fixed: [String; 3],
+    prefix: String,
+}
+
+impl QueueKeys {
+    /// Keys of the endpoint with this id, in its 22-character form.
+    pub fn new(webhook: impl Display) -> Self {
+        let prefix = format!("st:{{w:{webhook}}}:");
+        Self { fixed: ["due", "done", "dead"].map(|name| format!("{prefix}{name}")), prefix }
+    }
+
+    /// Events that wait.
+    pub fn due(&self) -> &str {
+        &self.fixed[0]
+    }
+
+    /// The record of a delivery; `event` in its 22-character form.
+    pub fn record(&self, event: impl Display) -> String {
+        format!("{}d:{event}", self.prefix)
+    }
+}
+
+/// `st:barriers`: a channel, names of barriers that have changed, with spaces between them; a hint to read them.
+pub const BARRIER_HINTS: &str = "st:barriers";
+
+/// Buckets of barriers.
+pub const BARRIER_BUCKETS: usize = 16;
+
+/// Keys of one bucket of barriers. They carry the hash tag `{b:<bucket>}`: a colon in the tag, so no sale can have it.
+#[derive(Debug)]
+pub struct BucketKeys {
+    /// Names of its barriers, all of score 0.
+    pub index: String,
+    /// Names by deadline while they wait, by removal time once they have ended.
+    pub due: String,
+    /// The stream of events.
+    pub events: String,
+    prefix: String,
+}
+
+impl BucketKeys {
+    /// Keys of the bucket of this number, below [`BARRIER_BUCKETS`].
+    pub fn new(bucket: usize) -> Self {
+        let prefix = format!("st:{{b:{bucket:x}}}:");
+        let [index, due, events] = ["index", "due", "events"].map(|name| format!("{prefix}{name}"));
+        Self { index, due, events, prefix }
+    }
+
+    /// Of each bucket.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..BARRIER_BUCKETS).map(Self::new)
+    }
+
+    /// Keys of one of its barriers: the barrier itself, `marks`, `missing`, `failed`.
+    pub fn barrier(&self, barrier: impl Display) -> [String; 4] {
+        let own = format!("{}b:{barrier}", self.prefix);
+        let [marks, missing, failed] = ["marks", "missing", "failed"].map(|name| format!("{own}:{name}"));
+        [own, marks, missing, failed]
+    }
+}
+
+/// The bucket of a barrier: the first hex digit of SHA-256 of its name.
+pub fn barrier_bucket(barrier: &BarrierId) -> usize {
+    usize::from(Sha256::digest(barrier.as_str())[0] >> 4)
+}
 
 /// Buckets of buyers in a sale.
 pub const BUYER_BUCKETS: usize = 16;
@@ -106,6 +184,21 @@ pub fn sales_entry(sale: &SaleId, generation: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_keys_of_a_bucket_share_one_hash_tag() {
+        let name: BarrierId = "import".parse().unwrap();
+        assert_eq!(barrier_bucket(&name), 9);
+        let keys = BucketKeys::new(barrier_bucket(&name));
+        assert_eq!(
+            [&*keys.index, &*keys.due, &*keys.events],
+            ["st:{b:9}:index", "st:{b:9}:due", "st:{b:9}:events"]
+        );
+        let own = "st:{b:9}:b:import";
+        let expected = ["", ":marks", ":missing", ":failed"].map(|name| format!("{own}{name}"));
+        assert_eq!(keys.barrier(&name), expected);
+        assert_eq!(BucketKeys::all().last().unwrap().due, "st:{b:f}:due");
+    }
 
     #[test]
     fn all_keys_of_a_sale_share_one_hash_tag() {

@@ -136,8 +136,12 @@ impl Store {
         self.query(&cmd).await.map(drop)
     }
 
-    /// How many sales one connection can follow on this server.
     async fn learn_sales_a_lane(&self) -> Result<(), StoreError> {
+        self.streams_a_connection().await.map(drop)
+    }
+
+    /// How many streams one connection can follow on this server.
+    pub async fn streams_a_connection(&self) -> Result<usize, StoreError> {
         let learn = async {
             let mut cmd = redis::cmd("INFO");
             cmd.arg("server");
@@ -146,6 +150,6 @@ impl Store {
             let is_cluster = info.lines().any(|line| line == "redis_mode:cluster");
             Ok(if is_cluster { SALES_A_LANE_IN_CLUSTER } else { SALES_A_LANE })
         };
-        self.live.sales_a_lane.get_or_try_init(|| learn).await.map(drop)
+        self.live.sales_a_lane.get_or_try_init(|| learn).await.copied()
     }
 }

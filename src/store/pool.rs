@@ -5,6 +5,7 @@ use super::error::StoreError;
 use super::scripts::Script;
 use crate::metrics::Metrics;
 use bb8_redis::bb8;
+use futures_util::{Stream, StreamExt};
 use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
@@ -151,6 +152,23 @@ pub async fn alone(config: &PoolConfig, blocking: Duration) -> Result<Multiplexe
     client(config)?.get_multiplexed_async_connection_with_config(&timeouts).await
 }
 
+/// Messages of a channel, on a connection outside any pool, until that ends.
+pub async fn subscribe(
+    config: &PoolConfig,
+    channel: &str,
+) -> Result<impl Stream<Item = String> + Unpin + use<>, StoreError> {
+    let subscribing = async {
+        let mut subscriber = client(config)?.get_async_pubsub().await?;
+        subscriber.subscribe(channel).await?;
+        Ok::<_, RedisError>(subscriber)
+    };
+    let subscriber = tokio::time::timeout(config.wait_timeout, subscribing).await;
+    let subscriber =
+        subscriber.map_err(|_| StoreError::unreachable())?.map_err(|_| StoreError::unreachable())?;
+    let text = |message: redis::Msg| message.get_payload::<String>().unwrap_or_default();
+    Ok(subscriber.into_on_message().map(text))
+}
+
 /// A pool that connects when it is first used. Errors when the URL is not one.
 pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisError> {
     let manager = Manager {
@@ -194,6 +212,28 @@ impl Connection {
         })
     }
 
+    /// Several commands in one write; each has its own answer.
+    pub async fn query_all(&mut self, cmds: &[Cmd]) -> Vec<Result<Value, StoreError>> {
+        let answers = self.send_all(cmds.iter()).await;
+        answers
+            .into_iter()
+            .map(|answer| {
+                answer.map_err(|error| {
+                    self.note(&error);
+                    error.into()
+                })
+            })
+            .collect()
+    }
+
+    async fn send_all(&mut self, cmds: impl Iterator<Item = &Cmd>) -> Vec<RedisResult<Value>> {
+        let sent = cmds.map(|cmd| {
+            let mut connection = self.inner.clone();
+            async move { connection.req_packed_command(cmd).await.and_then(Value::extract_error) }
+        });
+        futures_util::future::join_all(sent).await
+    }
+
     /// One script.
     pub async fn call(&mut self, script: &Script, cmd: &Cmd) -> Result<Value, StoreError> {
         let mut answers = self.call_all(&[(script, cmd)]).await;
@@ -203,11 +243,7 @@ impl Connection {
     /// Several scripts in one write; each has its own answer. NOSCRIPT proves that nothing ran, so the source is sent
     /// then, once, on the same connection.
     pub async fn call_all(&mut self, calls: &[(&Script, &Cmd)]) -> Vec<Result<Value, StoreError>> {
-        let sent = calls.iter().map(|(_, cmd)| {
-            let mut connection = self.inner.clone();
-            async move { connection.req_packed_command(cmd).await.and_then(Value::extract_error) }
-        });
-        let answers: Vec<RedisResult<Value>> = futures_util::future::join_all(sent).await;
+        let answers = self.send_all(calls.iter().map(|(_, cmd)| *cmd)).await;
         let mut results = Vec::with_capacity(calls.len());
         for (answer, (script, cmd)) in answers.into_iter().zip(calls) {
             let answer = match answer {

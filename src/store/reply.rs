@@ -1,6 +1,10 @@
 //! What the scripts answer, read into the words of the domain. An unknown word is an error: script and service are
 //! then of two versions.
 
+mod barriers;
+
+pub use barriers::{barrier, barrier_end, note as barrier_note, status as barrier_status};
+
 use super::error::StoreError;
 use super::ids;
 use crate::domain::outcome::Retake;

@@ -39,6 +39,15 @@ macro_rules! scripts {
 }
 
 scripts! {
+    put_barrier = "barrier/put",
+    arrive = "barrier/arrive",
+    declare = "barrier/declare",
+    seal = "barrier/seal",
+    extend_barrier = "barrier/extend",
+    cancel = "barrier/cancel",
+    read_barriers = "barrier/read",
+    barriers_due = "barrier/due",
+    sweep_barriers = "barrier/sweep",
     put = "sale/put",
     switch = "sale/switch",
     adjust = "sale/adjust",
@@ -62,6 +71,14 @@ scripts! {
     list = "reservation/list",
     due = "reservation/due",
     inspect = "reservation/inspect",
+    register = "webhook/register",
+    enqueue = "webhook/enqueue",
+    due_deliveries = "webhook/due",
+    claim = "webhook/claim",
+    settle = "webhook/settle",
+    redeliver = "webhook/redeliver",
+    forget = "webhook/forget",
+    dismiss = "webhook/dismiss",
 }
 
 impl Default for Scripts {
@@ -70,11 +87,13 @@ impl Default for Scripts {
     }
 }
 
-const FRAGMENTS: [(&str, &str); 4] = [
+const FRAGMENTS: [(&str, &str); 6] = [
     ("_read", include_str!("../../lua/shared/_read.lua")),
+    ("_barrier", include_str!("../../lua/shared/_barrier.lua")),
     ("_stock", include_str!("../../lua/shared/_stock.lua")),
     ("_book", include_str!("../../lua/shared/_book.lua")),
     ("_rules", include_str!("../../lua/shared/_rules.lua")),
+    ("_delivery", include_str!("../../lua/shared/_delivery.lua")),
 ];
 
 impl Script {

@@ -1,7 +1,7 @@
 //! What the sweeper asks of the store.
 
 use super::keys::SaleKeys;
-use super::{Store, StoreError, cache, reply};
+use super::{Store, StoreError, cache, intake, reply};
 use crate::domain::{SaleId, Timestamp};
 
 /// What is to be done in a sale.
@@ -45,9 +45,23 @@ pub struct EventsKept {
 impl EventsKept {
     /// Whether some have to go.
     pub fn is_exceeded(&self, due: &Due) -> bool {
-        let is_old = |oldest: Timestamp| due.now.as_ms() - oldest.as_ms() > self.retention_ms;
-        due.event_entries > self.entries_max || due.oldest_event_at.is_some_and(is_old)
+        self.is_exceeded_by(due.now, due.event_entries, due.oldest_event_at)
     }
+
+    /// The same of any stream: how many entries it has, and since when.
+    pub fn is_exceeded_by(&self, now: Timestamp, entries: u64, oldest_at: Option<Timestamp>) -> bool {
+        let is_old = |oldest: Timestamp| now.as_ms() - oldest.as_ms() > self.retention_ms;
+        entries > self.entries_max || oldest_at.is_some_and(is_old)
+    }
+}
+
+/// What one step of trimming removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Entries.
+    pub entries: usize,
+    /// Of these, entries that webhooks were still to hear of.
+    pub skipped: u64,
 }
 
 /// How far the removal of a deleted sale has come.
@@ -55,6 +69,8 @@ impl EventsKept {
 pub enum Purge {
     /// There is more to remove.
     Going,
+    /// Nothing but the events, which are to be read, and what shows that they are there.
+    Waiting,
     /// Nothing is left.
     Done,
 }
@@ -99,30 +115,47 @@ impl Store {
         })
     }
 
-    /// One bounded step of trimming the events of a sale: how many entries went.
+    /// One bounded step of trimming the events of a sale.
     pub async fn trim(
         &self,
         sale: &SaleId,
         generation: &str,
         kept: &EventsKept,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<Trimmed, StoreError> {
         let keys = SaleKeys::new(sale);
         let script = &self.scripts().trim;
         let mut cmd = script.call(2);
         cmd.arg(keys.rules()).arg(keys.events()).arg(self.offset_ms()).arg(generation);
         cmd.arg(kept.retention_ms).arg(kept.entries_max).arg(TRIM_ENTRIES_MAX);
-        // The oldest entry that a consumer group has not acknowledged, once there are such groups.
-        cmd.arg("");
+        cmd.arg(intake::GROUP);
         let texts = self.call(script, &cmd).await?;
         match &texts[..] {
-            [word, _, removed] if word == "trimmed" => reply::number(removed),
-            [word, ..] if ["kept", "unknown_sale", "stale_generation"].contains(&&**word) => Ok(0),
+            [word, _, entries, skipped] if word == "trimmed" => {
+                Ok(Trimmed { entries: reply::number(entries)?, skipped: reply::number(skipped)? })
+            }
+            [word, ..] if ["kept", "unknown_sale", "stale_generation"].contains(&&**word) => {
+                Ok(Trimmed::default())
+            }
             _ => Err(StoreError::Reply("unknown word".into())),
         }
     }
 
     /// One bounded step of removing what a deleted sale left.
     pub async fn purge(&self, sale: &SaleId, generation: &str) -> Result<Purge, StoreError> {
+        self.purge_step(sale, generation, "").await
+    }
+
+    /// The same, but its events stay, and the tombstone with them.
+    pub async fn purge_records(&self, sale: &SaleId, generation: &str) -> Result<Purge, StoreError> {
+        self.purge_step(sale, generation, "1").await
+    }
+
+    async fn purge_step(
+        &self,
+        sale: &SaleId,
+        generation: &str,
+        keep_events: &str,
+    ) -> Result<Purge, StoreError> {
         let keys = SaleKeys::new(sale);
         let mut ids = Vec::new();
         for key in [keys.done(), keys.orphans()] {
@@ -142,9 +175,10 @@ impl Store {
         for id in &ids {
             cmd.arg(keys.record(id));
         }
-        cmd.arg(generation);
+        cmd.arg(generation).arg(keep_events);
         let texts = self.call(script, &cmd).await?;
         match texts.first().map(String::as_str) {
+            Some("purging") if texts.get(1).is_some_and(|left| left == "0") => Ok(Purge::Waiting),
             Some("purging") => Ok(Purge::Going),
             // Another incarnation, or none: the entry stands for nothing.
             Some("purged" | "not_deleted") => {

@@ -46,8 +46,10 @@ const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Ipv4Net {
 
 /// The first that holds an address says what it is; in none it is public. From the registry of special-purpose
 /// addresses of IANA (RFC 6890 and its successors) and the clouds' own documents.
-const V4: [(Ipv4Net, Class); 22] = [
+const V4: [(Ipv4Net, Class); 24] = [
     (v4(169, 254, 169, 254, 32), Metadata), // AWS, Google, Azure, and most others
+    (v4(169, 254, 0, 23, 32), Metadata),    // Tencent
+    (v4(169, 254, 42, 42, 32), Metadata),   // Scaleway
     (v4(169, 254, 170, 2, 32), Metadata),   // AWS ECS
     (v4(169, 254, 170, 23, 32), Metadata),  // AWS EKS
     (v4(100, 100, 100, 200, 32), Metadata), // Alibaba
@@ -76,10 +78,13 @@ const fn v6(segments: [u16; 8], bits: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), bits)
 }
 
-const V6: [(Ipv6Net, Class); 13] = [
+/// The last row holds them all: what is not in `2000::/3` belongs to no host, unless a row before says so.
+const V6: [(Ipv6Net, Class); 16] = [
     (v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254], 128), Metadata), // AWS
     (v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23], 128), Metadata),  // AWS EKS
     (v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128), Metadata),  // Google
+    (v6([0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42], 128), Metadata),   // Scaleway
+    (v6([0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe], 128), Metadata), // OpenStack
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), Loopback),
     (v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), Private), // unique local
     (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), Private), // link-local
@@ -88,11 +93,13 @@ const V6: [(Ipv6Net, Class); 13] = [
     (v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), NoHost), // protocols, Teredo among them
     (v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), NoHost), // documents
     (v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), NoHost),
-    (v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), NoHost), // discard
-    (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), NoHost), // multicast
+    (v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3), Class::Public),
+    // Translators of an operator's own: where in it the IPv4 address stands is the operator's choice.
+    (v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), NoHost),
+    (v6([0, 0, 0, 0, 0, 0, 0, 0], 0), NoHost),
 ];
 
-/// The IPv4 address that an IPv6 address stands for: mapped, compatible, translated (RFC 6052, RFC 8215), or 6to4.
+/// The IPv4 address that an IPv6 address stands for: mapped, compatible, translated (RFC 6052), or 6to4.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -101,7 +108,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => of(high, low),
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x64, 0xff9b, 1, .., high, low] => of(high, low),
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => of(high, low),
         [0x2002, high, low, ..] => of(high, low),
         _ => None,
     }
@@ -228,7 +235,6 @@ mod tests {
         ("https://0x7f000001/", "local open"),
         ("https://0177.0.0.1/", "local open"),
         ("https://0x7f.1/", "local open"),
-        ("https://127.255.255.254:6379/", "local open"),
         ("https://[::1]/", "local open"),
         ("https://[::ffff:127.0.0.1]/", "local open"),
         ("https://[::ffff:7f00:1]/", "local open"),
@@ -249,16 +255,17 @@ mod tests {
         ("https://[fc00::1]/", "open"),
         ("https://[fe80::1]/", "open"),
         ("https://[::ffff:10.0.0.1]/", "open"),
-        ("https://[64:ff9b:1::a00:1]/", "open"),
+        ("https://[64:ff9b:1:a9fe:a9:fe00:808:808]/", ""),
         ("http://example.com/", "open"),
         ("http://93.184.215.14/", "open"),
         ("https://169.254.169.254/latest/meta-data/", ""),
         ("https://0xa9fea9fe/", ""),
         ("https://[::ffff:169.254.169.254]/", ""),
         ("https://[fd00:ec2::254]/", ""),
+        ("https://[fe80::a9fe:a9fe]/", ""),
         ("https://100.100.100.200/", ""),
         ("https://0.0.0.0/", ""),
-        ("https://[::]/", ""),
+        ("https://[4000::1]/", ""),
         ("https://224.0.0.1/", ""),
         ("https://255.255.255.255/", ""),
         ("https://[ff02::1]/", ""),

@@ -1,11 +1,15 @@
-//! Gives the units of overdue holds back, forgets what is old, trims events, and removes deleted sales.
+//! Gives the units of overdue holds back, forgets what is old, trims events, and removes deleted sales; times out
+//! barriers, and removes those that have ended (`buckets`).
 //!
 //! Any number of processes may sweep: each step is a script that decides anew. Nothing correct depends on it: a take
 //! that falls short expires overdue holds itself, and a settle verb that meets one does.
 
+mod buckets;
+
 use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
-use crate::store::sweep::{EventsKept, Purge, TOMBSTONE_MS};
+use crate::store::intake::Source;
+use crate::store::sweep::{Due, EventsKept, Purge, TOMBSTONE_MS, Trimmed};
 use crate::store::{Store, StoreError, checks};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,8 +43,14 @@ pub struct Round {
     pub archived: usize,
     /// Entries of events that were removed.
     pub trimmed: usize,
+    /// Of these, entries that webhooks were still to hear of.
+    pub skipped: u64,
     /// Deleted sales that were removed.
     pub purged: usize,
+    /// Barriers whose deadline has come.
+    pub timed_out: usize,
+    /// Ended barriers that were removed.
+    pub removed: usize,
     /// Holds that are open.
     pub holds_open: u64,
     /// Of these, past their deadline.
@@ -52,11 +62,18 @@ pub struct Round {
 }
 
 impl Round {
+    fn has_done(&self) -> bool {
+        self.expired + self.archived + self.trimmed + self.purged + self.timed_out + self.removed > 0
+    }
+
     fn add(&mut self, other: Round) {
         self.expired += other.expired;
         self.archived += other.archived;
         self.trimmed += other.trimmed;
+        self.skipped += other.skipped;
         self.purged += other.purged;
+        self.timed_out += other.timed_out;
+        self.removed += other.removed;
         self.holds_open += other.holds_open;
         self.holds_overdue += other.holds_overdue;
         self.orphans += other.orphans;
@@ -77,9 +94,17 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
                 metrics.holds_open(done.holds_open);
                 metrics.holds_overdue(done.holds_overdue);
                 metrics.orphans(done.orphans);
-                if done.expired + done.archived + done.trimmed + done.purged > 0 {
-                    let Round { expired, archived, trimmed, purged, .. } = done;
-                    debug!(expired, archived, trimmed, purged, "Swept: {expired} holds expired");
+                if done.skipped > 0 {
+                    let skipped = done.skipped;
+                    metrics.webhooks().skipped(skipped);
+                    warn!(skipped, "{skipped} entries of events went before webhooks had heard of them");
+                }
+                if done.has_done() {
+                    let Round { expired, archived, trimmed, purged, timed_out, removed, .. } = done;
+                    debug!(
+                        expired,
+                        archived, trimmed, purged, timed_out, removed, "Swept: {expired} holds expired"
+                    );
                 }
                 done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
             }
@@ -94,7 +119,7 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
     }
 }
 
-/// One round over all sales.
+/// One round over all sales and barriers.
 pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError> {
     let mut sum = Round::default();
     let mut page = PageRequest { limit: PAGE_SALES, after: None };
@@ -115,9 +140,17 @@ pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError
         }
         match next {
             Some(_) => page.after = next,
-            None => return Ok(sum),
+            None => break,
         }
     }
+    for swept in buckets::sweep(store, kept).await {
+        match swept {
+            Ok(swept) => sum.add(swept),
+            Err(error @ StoreError::Corrupt(_)) => warn!(%error, "Barriers could not be swept: {error}"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sum)
 }
 
 /// Does what is due in one sale.
@@ -140,14 +173,16 @@ async fn sweep(
                 round.next_in_ms = u64::try_from(stays_ms).ok();
                 return Ok(round);
             }
-            return purge(store, sale, generation).await;
+            let keep_events = are_events_awaited(store, sale, &due, kept).await?;
+            return purge(store, sale, generation, keep_events).await;
         }
         let trimmed = match kept.is_exceeded(&due) {
             true => trim(store, sale, generation, kept).await?,
-            false => 0,
+            false => Trimmed::default(),
         };
-        round.trimmed += trimmed;
-        if due.overdue.is_empty() && due.ended.is_empty() && trimmed == 0 {
+        round.trimmed += trimmed.entries;
+        round.skipped += trimmed.skipped;
+        if due.overdue.is_empty() && due.ended.is_empty() && trimmed.entries == 0 {
             round.holds_open = due.holds_open;
             round.holds_overdue = due.holds_overdue;
             round.orphans = due.orphans;
@@ -167,12 +202,42 @@ async fn sweep(
     Ok(round)
 }
 
+/// Whether webhooks are still to hear of what happened in a deleted sale. As everywhere, only for as long as events are
+/// kept; where nobody wants them its name is free at once.
+async fn are_events_awaited(
+    store: &Store,
+    sale: &SaleId,
+    due: &Due,
+    kept: &EventsKept,
+) -> Result<bool, StoreError> {
+    let is_over = due.deleted_at.is_none_or(|at| due.now.as_ms() - at.as_ms() >= kept.retention_ms);
+    if is_over || checks::is_internal(sale) {
+        return Ok(false);
+    }
+    if !store.webhooks().await?.iter().any(|endpoint| endpoint.wants_sale(sale)) {
+        return Ok(false);
+    }
+    let progress = store.progress(&Source::Sale(sale.clone())).await?;
+    Ok(progress.is_none_or(|progress| !progress.is_at_end))
+}
+
 /// Removes a part of what a deleted sale left. Each step begins with what is there, so it does not matter where the
 /// one before has ended, or been ended.
-async fn purge(store: &Store, sale: &SaleId, generation: &str) -> Result<Round, StoreError> {
+async fn purge(
+    store: &Store,
+    sale: &SaleId,
+    generation: &str,
+    keep_events: bool,
+) -> Result<Round, StoreError> {
     for _ in 0..PURGE_STEPS_MAX {
-        if store.purge(sale, generation).await? == Purge::Done {
-            return Ok(Round { purged: 1, ..Round::default() });
+        let step = match keep_events {
+            true => store.purge_records(sale, generation).await?,
+            false => store.purge(sale, generation).await?,
+        };
+        match step {
+            Purge::Going => {}
+            Purge::Waiting => return Ok(Round::default()),
+            Purge::Done => return Ok(Round { purged: 1, ..Round::default() }),
         }
     }
     Ok(Round { next_in_ms: Some(0), ..Round::default() })
@@ -184,11 +249,11 @@ async fn trim(
     sale: &SaleId,
     generation: &str,
     kept: &EventsKept,
-) -> Result<usize, StoreError> {
+) -> Result<Trimmed, StoreError> {
     match store.trim(sale, generation, kept).await {
         Err(error @ StoreError::Corrupt(_)) => {
             warn!(%error, "The events of a sale could not be trimmed: {error}");
-            Ok(0)
+            Ok(Trimmed::default())
         }
         trimmed => trimmed,
     }

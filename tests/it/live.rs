@@ -2,7 +2,7 @@
 
 mod cost;
 mod ends;
-mod outages;
+pub mod outages;
 mod streams;
 mod trim;
 

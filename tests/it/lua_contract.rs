@@ -17,4 +17,5 @@ mod words_sale;
 mod words_settle;
 mod words_sweep;
 mod words_take;
+mod words_webhook;
 mod wrong_types;

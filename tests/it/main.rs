@@ -4,6 +4,7 @@
 
 mod audit;
 mod auditor;
+mod barriers;
 mod bulk;
 mod demos;
 mod egress;
@@ -16,6 +17,7 @@ mod live;
 mod lost_reply;
 mod lua_contract;
 mod model;
+mod notifier;
 mod proxy;
 mod purge;
 mod races;

@@ -1,7 +1,7 @@
 //! How the document describes a problem.
 
 use crate::domain::outcome::Retake;
-use crate::domain::{Level, Reservation, Shortfall, Sku, Timestamp};
+use crate::domain::{Barrier, Level, Reservation, Shortfall, Sku, Timestamp};
 use crate::http::problem::{Code, FieldError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -79,6 +79,15 @@ pub struct ProblemDocument {
     /// `stock_exists`: the units that the SKU began with.
     #[schema(required = false)]
     initial: Option<u64>,
+    /// `barrier_ended`, `barrier_exists`: the barrier.
+    #[schema(required = false)]
+    barrier: Option<Barrier>,
+    /// `too_many_arrivals`: the participants that are known.
+    #[schema(required = false)]
+    declared: Option<u64>,
+    /// `already_sealed`: how many it waits for.
+    #[schema(required = false)]
+    expected: Option<u64>,
     /// `cursor_expired`: the cursor right before the oldest event that is kept.
     #[schema(required = false)]
     oldest: Option<String>,

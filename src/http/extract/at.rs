@@ -1,7 +1,7 @@
 //! Parameters of the path.
 
 use super::caller_of;
-use crate::domain::{Buyer, Caller, Refusal, ReservationId, SaleId, Sku};
+use crate::domain::{BarrierId, Buyer, Caller, Refusal, ReservationId, SaleId, Sku, WebhookId};
 use crate::http::problem::{Code, Problem};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
@@ -26,7 +26,7 @@ macro_rules! path_names {
     )*};
 }
 
-path_names!(Sku "sku", Buyer "buyer");
+path_names!(Sku "sku", Buyer "buyer", BarrierId "barrier");
 
 impl PathParameter for SaleId {
     /// A sale that the caller may not see does not exist for him: checked here, where every sale of a path comes in.
@@ -40,6 +40,14 @@ impl PathParameter for ReservationId {
     /// An id that is no UUID is the id of nothing.
     fn read(text: String, _: &Caller) -> Result<Self, Problem> {
         let id = uuid::Uuid::try_parse(&text).map_err(|_| Problem::new(Code::UnknownReservation))?;
+        Ok(Self(id))
+    }
+}
+
+impl PathParameter for WebhookId {
+    /// An id that is no UUID is the id of nothing.
+    fn read(text: String, _: &Caller) -> Result<Self, Problem> {
+        let id = uuid::Uuid::try_parse(&text).map_err(|_| Problem::new(Code::UnknownWebhook))?;
         Ok(Self(id))
     }
 }

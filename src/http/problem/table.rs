@@ -86,6 +86,32 @@ problems! {
         "Add the SKU with PUT, or correct its name.";
     UnknownReservation "unknown_reservation" 404 FixTheCall "No such reservation"
         "It was never made, belongs to somebody else, or its record was archived after its retention.";
+    UnknownWebhook "unknown_webhook" 404 FixTheCall "No such webhook"
+        "It was never registered, or is deleted; a target of `notify` is known while it has deliveries.";
+    TooManyWebhooks "too_many_webhooks" 409 FixTheCall "There are all the webhooks there may be"
+        "Delete one that is not needed: there may be 100.";
+    ForbiddenTarget "forbidden_target" 422 FixTheCall "Webhooks may not go there"
+        "Take a public https URL, or let the service be started with --webhook-allow-private.";
+    UnknownDelivery "unknown_delivery" 404 FixTheCall "No such delivery"
+        "The webhook never got this event, or its delivery is no longer kept.";
+    UnknownBarrier "unknown_barrier" 404 FixTheCall "No such barrier"
+        "Make it with PUT first, correct its name, or read its event: it is removed some time after its end.";
+    BarrierExists "barrier_exists" 409 FixTheCall "There is a barrier of this name that waits for something else"
+        "Take another name, or send what the first PUT said. `barrier` shows it.";
+    BarrierEnded "barrier_ended" 410 FixTheCall "The barrier has ended"
+        "`barrier` shows how. A participant that had arrived before the end gets 200 instead.";
+    UnknownParticipant "unknown_participant" 422 FixTheCall "The barrier does not wait for this participant"
+        "Correct the name: everybody whom it waits for is known.";
+    TooManyParticipants "too_many_participants" 409 FixTheCall "The barrier has all the participants it can have"
+        "Spread them over several barriers: one has at most 100,000.";
+    NothingDeclared "nothing_declared" 422 FixTheCall "No participant is known yet"
+        "Declare participants first, or send `expected`.";
+    TooManyArrivals "too_many_arrivals" 409 FixTheCall "More participants are known than the seal has"
+        "Send an `expected` of at least `declared`, or none.";
+    AlreadySealed "already_sealed" 409 FixTheCall "The barrier is sealed with another number"
+        "A number is settled once. `expected` shows it.";
+    NamesNotKept "names_not_kept" 422 FixTheCall "This barrier keeps numbers, not names"
+        "Use mode `members` where names are wanted.";
     SaleNotOpen "sale_not_open" 409 Show "The sale has not begun"
         "Show `opens_at`. The same key may be used once the sale is open.";
     SalePaused "sale_paused" 409 Show "The sale is paused"
@@ -96,8 +122,8 @@ problems! {
         "Its name can be used again when its records are gone.";
     SaleNotEmpty "sale_not_empty" 409 FixTheCall "The sale is not empty"
         "Release or confirm what is held, and close the sale, before deleting it.";
-    PreconditionFailed "precondition_failed" 412 FixTheCall "The sale is not in the expected state"
-        "Read the sale again, decide again, and send its new `ETag`.";
+    PreconditionFailed "precondition_failed" 412 FixTheCall "It is not in the expected state"
+        "Read it again, decide again, and send its new `ETag` if it has one.";
     StockExists "stock_exists" 409 FixTheCall "The SKU exists with another initial stock"
         "Change the supply of a known SKU with an adjustment.";
     InitialRequired "initial_required" 422 FixTheCall "A new SKU needs its initial stock"
@@ -242,6 +268,17 @@ impl From<&Refusal> for Code {
             Refusal::QuantityExceedsReservation(_) => Self::QuantityExceedsReservation,
             Refusal::InsufficientAvailable(_) => Self::InsufficientAvailable,
             Refusal::GrantedChanged(_) => Self::GrantedChanged,
+            Refusal::UnknownWebhook => Self::UnknownWebhook,
+            Refusal::TooManyWebhooks => Self::TooManyWebhooks,
+            Refusal::UnknownBarrier => Self::UnknownBarrier,
+            Refusal::BarrierExists(_) => Self::BarrierExists,
+            Refusal::BarrierEnded(_) => Self::BarrierEnded,
+            Refusal::UnknownParticipant { .. } => Self::UnknownParticipant,
+            Refusal::TooManyParticipants => Self::TooManyParticipants,
+            Refusal::NothingDeclared => Self::NothingDeclared,
+            Refusal::TooManyArrivals { .. } => Self::TooManyArrivals,
+            Refusal::AlreadySealed { .. } => Self::AlreadySealed,
+            Refusal::NamesNotKept { .. } => Self::NamesNotKept,
             Refusal::CursorExpired { .. } => Self::CursorExpired,
         }
     }

@@ -1,11 +1,10 @@
 //! The queues of a sale: what waits, and what a round takes out of them.
 
+use super::rounds::{self, Queues};
 use super::{Answered, Body, Request, Verb};
 use crate::domain::quantity::LINES_MAX;
 use crate::store::StoreError;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio::sync::oneshot;
 
 /// Most requests of one script call.
 pub const BATCH_REQUESTS_MAX: usize = 128;
@@ -35,68 +34,47 @@ impl Class {
     }
 }
 
-type Answer = Result<Answered, StoreError>;
-
 /// A request that waits for its round.
-#[derive(Debug)]
-pub struct Pending {
-    pub(super) request: Request,
-    pub(super) sender: oneshot::Sender<Answer>,
-}
-
-/// What a caller waits with.
-#[derive(Debug)]
-pub struct Waiting(oneshot::Receiver<Answer>);
-
-impl Waiting {
-    /// The answer, when it is there.
-    pub async fn answer(self) -> Answer {
-        self.0.await.unwrap_or_else(|_| Err(StoreError::Unknown("the round was dropped".into())))
-    }
-}
+pub type Pending = rounds::Pending<Request, Answered>;
+/// What its caller waits with.
+pub type Waiting = rounds::Waiting<Answered>;
 
 /// The queues of a sale.
 #[derive(Debug, Default)]
-pub struct Lane(Mutex<Queues>);
-
-impl Lane {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[derive(Debug, Default)]
-pub struct Queues {
+pub struct SaleQueues {
     pub(super) settle: VecDeque<Pending>,
     take: VecDeque<Pending>,
     bulk: VecDeque<Pending>,
-    pub(super) is_running: bool,
 }
 
-impl Queues {
-    /// How many wait.
-    pub(super) fn len(&self) -> usize {
-        self.settle.len() + self.take.len() + self.bulk.len()
-    }
-
+impl SaleQueues {
     /// Queues a request. A full queue refuses it before anything is sent.
     pub(super) fn push(&mut self, class: Class, request: Request) -> Waiting {
-        let (sender, receiver) = oneshot::channel();
+        let (pending, waiting) = Pending::new(request);
         let queue = match class {
             Class::Settle => &mut self.settle,
             Class::Take => &mut self.take,
             Class::Bulk => &mut self.bulk,
         };
         if queue.len() < QUEUE_MAX {
-            queue.push_back(Pending { request, sender });
+            queue.push_back(pending);
         } else {
-            let _ = sender.send(Err(StoreError::NotApplied("queue_full")));
+            let _ = pending.sender.send(Err(StoreError::NotApplied("queue_full")));
         }
-        Waiting(receiver)
+        waiting
+    }
+}
+
+impl Queues for SaleQueues {
+    type Request = Request;
+    type Answer = Answered;
+
+    fn len(&self) -> usize {
+        self.settle.len() + self.take.len() + self.bulk.len()
     }
 
     /// What the next round carries: a call's worth to settle, and one to take.
-    pub(super) fn next_round(&mut self) -> Vec<Pending> {
+    fn next_round(&mut self) -> Vec<Pending> {
         let mut round = Vec::with_capacity(self.len().min(2 * BATCH_REQUESTS_MAX));
         move_some(&mut self.settle, &mut round, CALL);
         let for_bulk = if self.bulk.is_empty() { (0, 0) } else { (CALL.0 / BULK_SHARE, CALL.1 / BULK_SHARE) };
@@ -157,7 +135,7 @@ mod tests {
         Request { verb: Verb::Reserve, id, body }
     }
 
-    fn push(queues: &mut Queues, class: Class, id: &str, count: usize, lines: usize) {
+    fn push(queues: &mut SaleQueues, class: Class, id: &str, count: usize, lines: usize) {
         for _ in 0..count {
             drop(queues.push(class, cart(id, lines)));
         }
@@ -170,7 +148,7 @@ mod tests {
 
     #[test]
     fn bulk_items_go_behind_the_crowd_and_are_not_starved_by_it() {
-        let mut queues = Queues::default();
+        let mut queues = SaleQueues::default();
         push(&mut queues, Class::Bulk, "bulk", 300, 1);
         assert_eq!(counts(&queues.next_round()), (0, 128), "alone they fill a call");
         push(&mut queues, Class::Take, "one", 3, 1);
@@ -187,7 +165,7 @@ mod tests {
 
     #[test]
     fn long_carts_leave_room_for_bulk_too() {
-        let mut queues = Queues::default();
+        let mut queues = SaleQueues::default();
         push(&mut queues, Class::Take, "one", 10, 100);
         push(&mut queues, Class::Bulk, "bulk", 10, 100);
         assert_eq!(counts(&queues.next_round()), (3, 2));
@@ -195,7 +173,7 @@ mod tests {
 
     #[test]
     fn each_queue_is_full_for_itself() {
-        let mut queues = Queues::default();
+        let mut queues = SaleQueues::default();
         push(&mut queues, Class::Bulk, "bulk", QUEUE_MAX + 1, 1);
         assert_eq!(queues.len(), QUEUE_MAX);
         push(&mut queues, Class::Take, "one", 1, 1);

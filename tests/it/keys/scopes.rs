@@ -1,11 +1,13 @@
 //! Every route with every scope.
 
 use super::Keyring;
+use crate::barriers::Barrier;
 use crate::service::{Sale, document, operations};
 use serde_json::{Value, json};
 use stockade::domain::Scope;
 
-/// Who may call what, beside the operator; `public` needs no key.
+/// Who may call what, beside the operator; `public` needs no key, and to arrive (`participant`) is for the scope
+/// `barrier` alone.
 const TABLE: &str = "
     GET    /livez                                           public
     GET    /readyz                                          public
@@ -30,6 +32,15 @@ const TABLE: &str = "
     GET    /v1/sales/{sale}/events                          storefront
     GET    /v1/sales/{sale}/events/live                     storefront
     GET    /v1/sales/{sale}/buyers/{buyer}                  storefront
+    POST   /v1/webhooks                                     operator
+    GET    /v1/webhooks                                     operator
+    GET    /v1/webhooks/{webhook}                           operator
+    PATCH  /v1/webhooks/{webhook}                           operator
+    DELETE /v1/webhooks/{webhook}                           operator
+    POST   /v1/webhooks/{webhook}/rotate-secret             operator
+    POST   /v1/webhooks/{webhook}/test                      operator
+    GET    /v1/webhooks/{webhook}/deliveries                operator
+    POST   /v1/webhooks/{webhook}/redeliver                 operator
     POST   /v1/sales/{sale}/reservations                    storefront
     GET    /v1/sales/{sale}/reservations                    storefront
     POST   /v1/sales/{sale}/reservations/bulk               storefront
@@ -38,7 +49,27 @@ const TABLE: &str = "
     POST   /v1/sales/{sale}/reservations/{id}/release       storefront
     POST   /v1/sales/{sale}/reservations/{id}/extend        storefront
     POST   /v1/sales/{sale}/reservations/{id}/return        storefront
+    GET    /v1/barriers                                     barrier
+    GET    /v1/barriers/{barrier}                           barrier
+    PUT    /v1/barriers/{barrier}                           barrier
+    DELETE /v1/barriers/{barrier}                           barrier
+    POST   /v1/barriers/{barrier}/arrivals                  participant
+    GET    /v1/barriers/{barrier}/participants              barrier
+    POST   /v1/barriers/{barrier}/participants              barrier
+    POST   /v1/barriers/{barrier}/seal                      barrier
+    POST   /v1/barriers/{barrier}/extend                    barrier
+    GET    /v1/barriers/{barrier}/wait                      barrier
+    GET    /v1/barriers/{barrier}/live                      barrier
 ";
+
+/// Whether a scope is enough for what the table says.
+fn is_enough(scope: Scope, needed: &str) -> bool {
+    match needed {
+        "public" => true,
+        "participant" => scope == Scope::Barrier,
+        needed => scope.as_str() == needed || scope == Scope::Operator,
+    }
+}
 
 /// Method, path, and the scope of the table.
 fn table() -> Vec<(&'static str, &'static str, &'static str)> {
@@ -66,6 +97,7 @@ fn the_table_has_every_route_and_the_document_says_the_same() {
         let expected = match scope {
             "public" => json!([]),
             "operator" => json!([{"key": ["operator"]}]),
+            "participant" => json!([{"key": ["barrier"]}]),
             scope => json!([{"key": [scope]}, {"key": ["operator"]}]),
         };
         assert_eq!(operation["security"], expected, "{method} {path}");
@@ -85,6 +117,8 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
             .replace("{sku}", "a")
             .replace("{buyer}", "jane")
             .replace("{id}", &id)
+            .replace("{webhook}", "00000000-0000-4000-8000-000000000000")
+            .replace("{barrier}", "nothing")
             .replace("{code}", "sold_out")
     };
     // First those who are not let in: nothing changes.
@@ -97,7 +131,8 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
         service.api.call(method, &fill(path)).send().await.expect(401, "unauthorized");
         call("nobody.nothing").await.expect(401, "unauthorized");
         for (scope, token) in &tokens {
-            if scope.as_str() != needed && *scope != Scope::Operator {
+            if !is_enough(*scope, needed) {
+                let needed = if needed == "participant" { "barrier" } else { needed };
                 let refused = call(token).await.expect(403, "forbidden");
                 let detail = refused.body["detail"].as_str().unwrap();
                 assert!(detail.contains(needed) && detail.contains(scope.as_str()), "{detail}");
@@ -109,7 +144,7 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
     for (method, path, needed) in table() {
         let is_let_in = |status: u16| status < 500 && ![401, 403].contains(&status);
         for (scope, token) in &tokens {
-            if needed == "public" || scope.as_str() == needed || *scope == Scope::Operator {
+            if is_enough(*scope, needed) {
                 let path = fill(path).replace(&sale.name, "nowhere");
                 let answer = service.api.with_token(token).call(method, &path).send().await;
                 assert!(is_let_in(answer.status), "{scope}: {method} {path}: {}", answer.text);
@@ -141,4 +176,21 @@ async fn a_storefront_sells_and_an_operator_does_both() {
     }
     shop.post("/close", Value::Null).await.expect(403, "forbidden");
     sale.post("/close", Value::Null).await.expect(200, "");
+}
+
+#[tokio::test]
+async fn an_operator_does_everything_but_arrive() {
+    let keyring = Keyring::new();
+    let [operator, barrier, storefront] =
+        [("boss", Scope::Operator), ("job", Scope::Barrier), ("shop", Scope::Storefront)]
+            .map(|(name, scope)| keyring.add(name, scope, &[]));
+    let service = keyring.service();
+    let boss = Barrier::put(&service.api.with_token(&operator), json!({"expected": 1})).await;
+    boss.arrive("a").await.expect(403, "forbidden");
+    let shop = Barrier { api: service.api.with_token(&storefront), name: boss.name.clone() };
+    shop.arrive("a").await.expect(403, "forbidden");
+    shop.read("").await.expect(403, "forbidden");
+    let job = Barrier { api: service.api.with_token(&barrier), name: boss.name.clone() };
+    assert_eq!(job.arrive("a").await.expect(200, "").body["fired"], true);
+    job.put_again(json!({"expected": 1})).await.expect(200, "");
 }

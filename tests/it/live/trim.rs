@@ -99,7 +99,8 @@ async fn too_many_events_go_in_bounded_steps() {
     let name: SaleId = sale.name.parse().unwrap();
     let all = feed(&sale).await;
     let generation = cursor(&all[0]).split('-').next().unwrap().to_owned();
-    let trim = async |entries_max| store.trim(&name, &generation, &at_most(entries_max)).await.unwrap();
+    let trim =
+        async |entries_max| store.trim(&name, &generation, &at_most(entries_max)).await.unwrap().entries;
     let mut steps = Vec::new();
     loop {
         let removed = trim(10).await;
@@ -128,7 +129,7 @@ async fn too_many_events_go_in_bounded_steps() {
     assert_eq!(trim(1).await, 0);
     // Another incarnation's are not its own.
     write(&sale, 1).await;
-    assert_eq!(store.trim(&name, "other", &at_most(1)).await.unwrap(), 0);
+    assert_eq!(store.trim(&name, "other", &at_most(1)).await.unwrap().entries, 0);
 }
 
 /// Big entries are read whole: fewer of them a step.
@@ -151,7 +152,7 @@ async fn a_step_reads_few_of_big_entries() {
     let store = Store::open(&service.shared).unwrap();
     let end = end(&sale).await;
     let generation = end.split('-').next().unwrap();
-    let removed = store.trim(&sale.name.parse().unwrap(), generation, &at_most(1)).await.unwrap();
+    let removed = store.trim(&sale.name.parse().unwrap(), generation, &at_most(1)).await.unwrap().entries;
     assert!((1..=3).contains(&removed), "{removed}");
     // A round does the rest.
     let round = sweeper::round(&store, &at_most(1)).await.unwrap();
@@ -209,5 +210,5 @@ async fn switch(store: &Store, sale: &SaleId, times: usize) {
 }
 
 async fn trim_to(store: &Store, sale: &SaleId, generation: &str, entries_max: u64) {
-    while store.trim(sale, generation, &at_most(entries_max)).await.unwrap() > 0 {}
+    while store.trim(sale, generation, &at_most(entries_max)).await.unwrap().entries > 0 {}
 }

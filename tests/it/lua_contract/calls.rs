@@ -2,6 +2,7 @@
 
 use super::rig::{DAY, HOUR, Rig, SECOND, Step, id};
 use stockade::store::ids::bucket;
+use stockade::store::intake::GROUP;
 
 /// Long beside what a slow machine takes between two calls.
 const PAGE_FRESH_MS: i64 = 60 * SECOND;
@@ -253,7 +254,7 @@ impl Rig {
     pub fn purge_call(&self, names: &[&str]) -> (Vec<String>, Vec<String>) {
         let more = owned(&[&self.keys.skus, &self.keys.adjustments]);
         let records = names.iter().map(|name| self.keys.record(&id(name)));
-        (self.with_fixed(more.into_iter().chain(records)), vec![self.generation.clone()])
+        (self.with_fixed(more.into_iter().chain(records)), vec![self.generation.clone(), String::new()])
     }
 
     /// SKU, revision, counters as they were read, held, sold and granted of the books, whether the ledger adds up.
@@ -339,21 +340,15 @@ impl Rig {
         self.step("reservation/due", &keys, &args).await
     }
 
-    /// Keeps what is younger than `retention_ms`, at most `entries_max`, and all from `keep_from` on.
-    pub async fn trim(&mut self, retention_ms: i64, entries_max: u64, limit: usize, keep_from: &str) -> Step {
-        let (keys, args) = self.trim_call(retention_ms, entries_max, limit, keep_from);
+    /// Keeps what is younger than `retention_ms`, and at most `entries_max`.
+    pub async fn trim(&mut self, retention_ms: i64, entries_max: u64, limit: usize) -> Step {
+        let (keys, args) = self.trim_call(retention_ms, entries_max, limit);
         self.step("sale/trim", &keys, &args).await
     }
 
-    pub fn trim_call(
-        &self,
-        retention_ms: i64,
-        entries_max: u64,
-        limit: usize,
-        keep_from: &str,
-    ) -> (Vec<String>, Vec<String>) {
+    pub fn trim_call(&self, retention_ms: i64, entries_max: u64, limit: usize) -> (Vec<String>, Vec<String>) {
         let numbers = [retention_ms.to_string(), entries_max.to_string(), limit.to_string()];
-        let args = self.with_head(numbers.into_iter().chain([keep_from.to_owned()]));
+        let args = self.with_head(numbers.into_iter().chain([GROUP.to_owned()]));
         (owned(&[self.keys.rules(), self.keys.events()]), args)
     }
 

@@ -43,7 +43,7 @@ async fn a_full_store_can_give_back_and_empty_itself() {
     rig.retake("o", "").await.answer(&["retaken/expired/#o/*"]);
     rig.give_back(&[("b", "op", "", "0", "f"), ("o", "op", "", "1", "f")]).await;
     rig.each("archive", &["c"]).await.answer(&["archived"]);
-    assert_eq!(rig.trim(DAY, 2, 99, "").await.head[0], "trimmed");
+    assert_eq!(rig.trim(DAY, 2, 99).await.head[0], "trimmed");
     rig.each("read", &["a"]).await.answer(&["found//#a/*"]);
     rig.read_sale().await;
     rig.levels("page", "", 9).await;

@@ -4,6 +4,7 @@ use super::calls::{Rules, take};
 use super::rig::{DAY, Rig, SECOND, id};
 use super::words::Answered;
 use super::words_settle::one_hold;
+use stockade::store::intake::GROUP;
 
 pub async fn sweep() -> Answered {
     let (mut rig, _) = one_hold().await;
@@ -93,45 +94,67 @@ pub async fn inspect() -> Answered {
     rig.answered
 }
 
-/// The oldest entries go, by time or by number, as many as a call may take, and none that must stay.
+/// The oldest entries go, by time or by number, as many as a call may take; those that the group had not acknowledged
+/// are counted.
 pub async fn trim() -> Answered {
     let mut rig = Rig::empty().await;
-    rig.trim(DAY, 9, 9, "").await.is("unknown_sale", &[]);
+    rig.trim(DAY, 9, 9).await.is("unknown_sale", &[]);
     rig.put("", "made:fp", Some(&Rules::default()), &[("one", "10", "")]).await;
     rig.reserve(&[take("a", "one", 9)]).await;
     rig.reserve(&[take("b", "one", 1)]).await; // two events: the last units
     rig.offset_ms = DAY;
     rig.switch("paused").await;
     let ids = rig.entry_ids().await;
-    let kept = async |rig: &mut Rig, retention_ms, entries_max, keep_from: &str| {
-        let step = rig.trim(retention_ms, entries_max, 9, keep_from).await;
-        step.are(&["kept", "{n}"], &[]);
-    };
-    kept(&mut rig, 2 * DAY, 4, "").await;
-    kept(&mut rig, 2 * DAY, 3, &ids[0]).await;
-    kept(&mut rig, 2 * DAY, 3, "0-1").await;
+    rig.trim(2 * DAY, 4, 9).await.are(&["kept", "{n}"], &[]);
     rig.generation = "g0".into();
-    rig.trim(0, 0, 9, "").await.is("stale_generation", &[]);
+    rig.trim(0, 0, 9).await.is("stale_generation", &[]);
     rig.generation = "g1".into();
-    let healthy = rig.bytes().await;
     let trimmed = |id: &str, n: usize| format!("rules events_trimmed = {id}-{n}");
-    for (args, limit, keep_from, gone, last_event) in [
+    let healthy = rig.bytes().await;
+    for (args, limit, gone, last_event) in [
         // By number, by time, by both; each as far as it may.
-        ((2 * DAY, 3), 9, "", 1, 1),
-        ((2 * DAY, 1), 9, "", 3, 1),
-        ((2 * DAY, 0), 9, "", 4, 0),
-        ((2 * DAY, 0), 2, "", 2, 0),
-        ((DAY / 2, 9), 9, "", 3, 1),
-        ((DAY / 2, 9), 1, "", 1, 1),
-        ((DAY / 2, 0), 9, &*ids[2], 2, 0),
-        ((DAY / 2, 0), 9, &*ids[3], 3, 1),
+        ((2 * DAY, 3), 9, 1, 1),
+        ((2 * DAY, 1), 9, 3, 1),
+        ((2 * DAY, 0), 9, 4, 0),
+        ((2 * DAY, 0), 2, 2, 0),
+        ((DAY / 2, 9), 9, 3, 1),
+        ((DAY / 2, 9), 1, 1, 1),
     ] {
         rig.restore(&healthy).await;
         let left = rig.entry_ids().await.split_off(gone);
-        let step = rig.trim(args.0, args.1, limit, keep_from).await;
-        step.answer(&["trimmed", "{n}", &gone.to_string()]);
+        let step = rig.trim(args.0, args.1, limit).await;
+        step.answer(&["trimmed", "{n}", &gone.to_string(), "0"]);
         assert_eq!(rig.entry_ids().await, left);
         step.has(&trimmed(&ids[gone - 1], last_event));
+    }
+    // How far a group has read, what it has acknowledged of that, and how many entries go; then what it misses.
+    for (group, read, acknowledged, gone, missed) in [
+        (GROUP, 0, 0, 3, 3),
+        (GROUP, 3, 0, 3, 3),
+        (GROUP, 3, 2, 3, 1),
+        (GROUP, 2, 2, 3, 1),
+        (GROUP, 4, 0, 2, 2),
+        (GROUP, 4, 3, 3, 0),
+        ("another", 0, 0, 3, 0),
+    ] {
+        rig.restore(&healthy).await;
+        let events = rig.keys.events().to_owned();
+        let mut setup = redis::pipe();
+        setup.cmd("XGROUP").arg("CREATE").arg(&events).arg(group).arg("0").ignore();
+        if read > 0 {
+            let cmd = setup.cmd("XREADGROUP").arg("GROUP").arg(group).arg("one").arg("COUNT").arg(read);
+            cmd.arg("STREAMS").arg(&events).arg(">").ignore();
+        }
+        for id in &ids[..acknowledged] {
+            setup.cmd("XACK").arg(&events).arg(group).arg(id).ignore();
+        }
+        let () = setup.query_async(&mut rig.admin).await.unwrap();
+        let step = rig.trim(2 * DAY, 4 - gone, 9).await;
+        step.answer(&["trimmed", "{n}", &gone.to_string(), &missed.to_string()]);
+        let mut pending = redis::cmd("XPENDING");
+        let (left, ..): (usize, Option<String>, Option<String>, Option<Vec<(String, usize)>>) =
+            pending.arg(&events).arg(group).query_async(&mut rig.admin).await.unwrap();
+        assert_eq!(left, read - acknowledged.max(gone as usize).min(read), "what went is acknowledged");
     }
     rig.answered
 }

@@ -62,7 +62,7 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
             rig.repair_buyers_call("0", &[[&bucket, "ann", "", ""]]),
             &["other buyers"],
         ),
-        call("sale/trim", rig.trim_call(DAY, 2, 9, ""), &[]),
+        call("sale/trim", rig.trim_call(DAY, 2, 9), &[]),
         call("sale/read", rig.read_sale_call(), &[]),
         call("sale/read_levels", (sale_keys, [&sale_args[..], &level_args[..]].concat()), &[]),
         call("sale/find_page", rig.find_page_call(0), PAGE),

@@ -66,13 +66,23 @@ impl InProcess {
         self.shared.clock.advance_ms(seconds * 1000);
     }
 
-    /// Everything that the store holds, as it is stored.
+    /// Everything that the store holds, as it is stored; of streams their entries, for those who read them leave marks.
     pub async fn dump(&self) -> Vec<(String, Vec<u8>)> {
         let mut connection = self.redis.connection().await;
         let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
         keys.sort();
         let mut dump = Vec::new();
         for key in keys {
+            let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut connection).await.unwrap();
+            if kind == "stream" {
+                let mut cmd = redis::cmd("XRANGE");
+                let entries: Vec<(String, Vec<String>)> =
+                    cmd.arg(&key).arg("-").arg("+").query_async(&mut connection).await.unwrap();
+                if !entries.is_empty() {
+                    dump.push((key, format!("{entries:?}").into_bytes()));
+                }
+                continue;
+            }
             let value: Option<Vec<u8>> =
                 redis::cmd("DUMP").arg(&key).query_async(&mut connection).await.unwrap();
             dump.push((key, value.unwrap_or_default()));

@@ -2,7 +2,7 @@
 # installed by scripts/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo demo-lua test check openapi bench clean
+.PHONY: help run demo demo-lua receiver test check openapi bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
@@ -21,6 +21,9 @@ demo-lua: ## Thirty lines of Lua beside Stockade, while both are killed again an
 	@scripts/setup.sh run
 	cargo build --release --locked --bin stockade
 	@python3 examples/demo_lua.py
+
+receiver: ## Receive webhooks on 127.0.0.1:9000 and print them (SECRET=whsec_...)
+	@cargo run --quiet --locked --example webhook_receiver -- --secret '$(SECRET)'
 
 test: ## All tests, on real servers
 	@scripts/setup.sh test

@@ -10,12 +10,14 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import barriers
 import listeners
 import load
 import report
@@ -24,7 +26,8 @@ from report import Row
 from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
 SIDES = ("noop", "service", "plain", "tuned", "redis")
-BENCHES = ("reserve", "latency", "memory", "soak", "size", "listeners", "deletion")
+BENCHES = ("reserve", "latency", "memory", "soak", "size", "listeners", "deletion", "arrivals", "barrier_size",
+           "webhook_latency", "waiters")
 SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
 
 
@@ -217,6 +220,18 @@ class Run:
     def deletion(self):
         scale.deletion(self)
 
+    def arrivals(self):
+        barriers.arrivals(self)
+
+    def barrier_size(self):
+        barriers.size(self)
+
+    def webhook_latency(self):
+        barriers.notification(self)
+
+    def waiters(self):
+        barriers.waiters(self)
+
     def rows(self):
         def ratio(one, other, figure="per_second"):
             above, below = self.median(one, figure), self.median(other, figure)
@@ -240,6 +255,13 @@ class Run:
             Row("cost of reserve, 1,000 listeners elsewhere / none", ratio("1,000 elsewhere", "no listeners", "cost_us"), 1.15, 1.05, lower=True),
             Row("Redis CPU of reserve, its 1,000 listeners / none", ratio("redis, 1,000 listeners", "redis, no listeners", "cost_us"), 1.15, 1.05, lower=True),
             Row(f"p99 beside the deletion of {self.args.records:,} / before", ratio("beside a deletion", "other sale", "p99_us"), 2.0, 1.2, lower=True),
+            Row("arrivals / no-op POST", ratio("arrivals, members", "noop arrival"), 0.45, 0.65),
+            Row("arrivals, mode count / no-op POST", ratio("arrivals, count", "noop arrival"), 0.45, 0.65),
+            Row("Redis CPU of an arrival, 100,000 participants / 100",
+                ratio(f"{barriers.LARGE:,} participants", f"{barriers.SMALL:,} participants", "cost_us"), 1.2, 1.05, lower=True),
+            Row("last arrival to webhook, ms", self.median("notification", "median_ms"), 50, 20, lower=True),
+            Row("Redis commands while 10,000 wait / while 10 do", self.median("waiters", "window_ratio"), 1.2, 1.05, lower=True),
+            Row("Redis commands a waiter", self.median("waiters", "calls_a_waiter"), 0.01, 0.005, lower=True),
             Row("reserve / tuned pool (for information)", ratio("reserve", "plain tuned"), None, None),
         ]
 
@@ -275,6 +297,9 @@ def fsync_us():
 
 def main():
     args = arguments()
+    # Thousands of waiters and listeners are thousands of sockets, here and in the service.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     about = machine(args)
     if about["load_before"] > 0.5:
         print(f"warning: the machine is busy (load {about['load_before']:.1f}): ratios hold better than figures, but not well")
@@ -289,7 +314,7 @@ def main():
             if "latency" in args.benches:
                 run.latency()
             if "service" in run.sides:
-                for bench in ("memory", "soak", "size", "listeners", "deletion"):
+                for bench in BENCHES[2:]:
                     if bench in args.benches:
                         getattr(run, bench)()
         finally:

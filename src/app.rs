@@ -10,6 +10,7 @@ use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
 use crate::store::{PoolConfig, Shared, Store, live};
 use crate::webhooks::Sender;
+use crate::webhooks::egress::Egress;
 use crate::workers::{auditor, key_watch, notifier, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
@@ -51,6 +52,7 @@ pub struct Application {
     drain: Duration,
     audit_interval: Option<Duration>,
     events_kept: EventsKept,
+    sender: Sender,
 }
 
 /// One bound listener.
@@ -83,7 +85,18 @@ impl Application {
             retention_ms: i64::try_from(options.events_retention_seconds * 1000)?,
             entries_max: options.events_max,
         };
-        Ok(Self { main, ops, access, shared, draining, drain: options.drain(), audit_interval, events_kept })
+        let sender = sender(options, &access)?;
+        Ok(Self {
+            sender,
+            main,
+            ops,
+            access,
+            shared,
+            draining,
+            drain: options.drain(),
+            audit_interval,
+            events_kept,
+        })
     }
 
     /// Where it listens.
@@ -117,7 +130,7 @@ impl Application {
         };
         let (stop_notifier, stopped) = tokio::sync::watch::channel(false);
         let notifier_store = Store::open(&self.shared)?;
-        let mut notifier = pin!(notifier::run(notifier_store, &self.shared, Sender::default(), stopped));
+        let mut notifier = pin!(notifier::run(notifier_store, &self.shared, self.sender, stopped));
         let mut server = pin!(self.main.server);
         let mut ops = pin!(async {
             match self.ops {
@@ -194,6 +207,13 @@ impl Listening {
         let address = *server.addrs().first().context("there is no address to listen on")?;
         Ok(Self { server: server.run(), address })
     }
+}
+
+/// Without API keys on loopback everybody who calls is on this machine, and may be called there.
+fn sender(options: &Options, access: &Access) -> Result<Sender> {
+    let is_local = access.keys().is_none() && options.listen.ip().is_loopback();
+    let private = options.webhook_allow_private;
+    Sender::new(Egress { loopback: private || is_local, private }).context("webhooks cannot be sent")
 }
 
 /// Where Redis is, as the options say, or `url` of the private one.

@@ -149,6 +149,11 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub event_streams_max: u32,
 
+    /// Send webhooks also to addresses that are not public, and over http. Without it only public targets are called,
+    /// over https; and this machine, where the service listens on loopback without API keys.
+    #[arg(long, env = "STOCKADE_WEBHOOK_ALLOW_PRIVATE", global = true)]
+    pub webhook_allow_private: bool,
+
     /// Form of the log. Its level is set by RUST_LOG.
     #[arg(long, env = "STOCKADE_LOG", default_value = "pretty", global = true)]
     pub log: LogForm,

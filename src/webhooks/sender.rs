@@ -1,8 +1,28 @@
 //! One try to deliver one message.
 
-use crate::domain::{Endpoint, Timestamp};
+use super::egress::{Egress, Forbidden, Judge, Lookup, NoAddress, system_lookup};
+use super::signature;
+use crate::domain::{Endpoint, Timestamp, WebhookUrl};
 use bytes::Bytes;
-use std::time::Duration;
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// From the first byte sent to the last one received.
+pub const DEADLINE: Duration = Duration::from_secs(15);
+/// Of these, until there is a connection.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+/// Nobody reads the answer, but a connection can be used again only when it is read.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+/// A receiver is not obeyed beyond this.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+/// Connections to a receiver are kept so long after their last message.
+const IDLE: Duration = Duration::from_secs(30);
+/// An event in one JSON document (CloudEvents 1.0, structured mode).
+const CLOUD_EVENT: &str = "application/cloudevents+json; charset=utf-8";
 
 /// What is sent.
 #[derive(Debug, Clone)]
@@ -26,9 +46,9 @@ pub enum Answer {
     Failed {
         /// Of the receiver's answer, if there was one.
         status: Option<u16>,
-        /// In a few words of ours; never text of the receiver.
+        /// `status` `redirect` `timeout` `dns` `tls` `connect` `cut`; never text of the receiver.
         error: &'static str,
-        /// From `Retry-After`.
+        /// From `Retry-After`, of 429 and 503.
         retry_after: Option<Duration>,
     },
     /// The target is not allowed.
@@ -36,27 +56,112 @@ pub enum Answer {
 }
 
 /// Sends messages. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct Sender(reqwest::Client);
+#[derive(Debug, Clone)]
+pub struct Sender {
+    client: Client,
+    egress: Egress,
+}
 
 impl Sender {
+    /// For the targets that `egress` allows. Errors when the client cannot be made.
+    pub fn new(egress: Egress) -> Result<Self, reqwest::Error> {
+        Self::with_lookup(egress, system_lookup())
+    }
+
+    /// The same, with another way to find addresses.
+    pub fn with_lookup(egress: Egress, lookup: Lookup) -> Result<Self, reqwest::Error> {
+        let client = Client::builder()
+            .user_agent(concat!("stockade/", env!("CARGO_PKG_VERSION")))
+            .dns_resolver(Arc::new(Judge { egress, lookup }))
+            // A redirect would lead where nobody has judged; a proxy would judge for itself.
+            .redirect(Policy::none())
+            .no_proxy()
+            .timeout(DEADLINE)
+            .connect_timeout(CONNECT_DEADLINE)
+            .pool_idle_timeout(IDLE)
+            .build()?;
+        Ok(Self { client, egress })
+    }
+
+    /// Whether what the URL itself says is allowed; a name is judged when it is called.
+    pub fn check(&self, url: &WebhookUrl) -> Result<(), Forbidden> {
+        self.egress.judge_url(url)
+    }
+
     /// Delivers one message, in 15 seconds at most.
     pub async fn send(&self, endpoint: &Endpoint, message: &Message) -> Answer {
-        let request = self.0.post(endpoint.url.as_str()).timeout(Duration::from_secs(15));
-        let at = (message.at.as_ms() / 1000).to_string();
-        let request = request.header("webhook-id", &message.id).header("webhook-timestamp", at);
-        let failed = |status, error, retry_after| Answer::Failed { status, error, retry_after };
-        match request.header("content-type", "application/json").body(message.body.clone()).send().await {
-            Ok(answer) => match answer.status().as_u16() {
-                status @ 200..=299 => Answer::Delivered(status),
-                410 => Answer::Gone,
-                status => {
-                    let after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
-                    let after = after.and_then(|text| text.parse().ok()).map(Duration::from_secs);
-                    failed(Some(status), "refused", after)
-                }
-            },
-            Err(_) => failed(None, "no answer", None),
+        if let Err(Forbidden(why)) = self.check(&endpoint.url) {
+            return Answer::Forbidden(why);
         }
+        let Message { id, at, body } = message;
+        let sent = self
+            .client
+            .post(endpoint.url.as_str())
+            .header(CONTENT_TYPE, CLOUD_EVENT)
+            .header("webhook-id", id)
+            .header("webhook-timestamp", signature::seconds(*at))
+            .header("webhook-signature", signature::signatures(&endpoint.secrets, id, *at, body))
+            .body(body.clone())
+            .send()
+            .await;
+        match sent {
+            Ok(response) => read(response).await,
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+async fn read(mut response: Response) -> Answer {
+    let status = response.status().as_u16();
+    let retry_after = retry_after(&response);
+    let mut read = 0;
+    while read < ANSWER_BYTES_MAX
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        read += chunk.len();
+    }
+    match status {
+        200..=299 => Answer::Delivered(status),
+        410 => Answer::Gone,
+        300..=399 => Answer::Failed { status: Some(status), error: "redirect", retry_after: None },
+        429 | 503 => Answer::Failed { status: Some(status), error: "status", retry_after },
+        _ => Answer::Failed { status: Some(status), error: "status", retry_after: None },
+    }
+}
+
+/// Seconds, or a date of HTTP.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        // Of the process's own clock: it is only a pause.
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).unwrap_or_default(),
+    };
+    Some(wait.min(RETRY_AFTER_MAX))
+}
+
+fn failed(error: &reqwest::Error) -> Answer {
+    let because = |retry: &'static str| Answer::Failed { status: None, error: retry, retry_after: None };
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(Forbidden(why)) = error.downcast_ref() {
+            return Answer::Forbidden(why);
+        }
+        if error.is::<NoAddress>() {
+            return because("dns");
+        }
+        if error.is::<rustls::Error>() {
+            return because("tls");
+        }
+        // An error of I/O tells the cause of what it holds, and not what it holds.
+        let held = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+        cause = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
+    }
+    if error.is_timeout() {
+        because("timeout")
+    } else if error.is_connect() {
+        because("connect")
+    } else {
+        because("cut")
     }
 }

@@ -3,6 +3,7 @@
 //! Each test prints its seed; `STOCKADE_FAULT_SEED=n` runs the same choices again (not the same moments: the machine
 //! has its say too). `STOCKADE_FAULT_SECONDS` is how long each of the random ones goes on.
 
+mod barriers;
 mod books;
 mod clients;
 mod driver;

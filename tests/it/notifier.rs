@@ -16,6 +16,7 @@ use std::sync::Arc;
 use stockade::domain::{Delivery, DeliveryStatus, PageRequest, WebhookId};
 use stockade::store::{Shared, Store, keys};
 use stockade::webhooks::Sender;
+use stockade::webhooks::egress::Egress;
 use stockade::workers::notifier;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -58,7 +59,8 @@ impl Process {
         let shared = shared.clone();
         let task = tokio::spawn(async move {
             let store = Store::open(&shared).unwrap();
-            notifier::run(store, &shared, Sender::default(), stopped).await;
+            let sender = Sender::new(Egress { loopback: true, private: false }).unwrap();
+            notifier::run(store, &shared, sender, stopped).await;
         });
         Self { stop, task }
     }

@@ -168,18 +168,29 @@ impl Receiver {
 
     /// All requests, once they are as wanted; fails the test, saying `what`, if that does not come true.
     pub async fn wait_until(&self, what: &str, is_so: impl Fn(&[Received]) -> bool) -> Vec<Received> {
+        self.wait_within(PATIENCE, what, is_so).await
+    }
+
+    /// The same, with another patience.
+    pub async fn wait_within(
+        &self,
+        patience: Duration,
+        what: &str,
+        is_so: impl Fn(&[Received]) -> bool,
+    ) -> Vec<Received> {
         let mut received = self.memory.received.subscribe();
-        match tokio::time::timeout(PATIENCE, received.wait_for(|received| is_so(received))).await {
+        match tokio::time::timeout(patience, received.wait_for(|received| is_so(received))).await {
             Ok(received) => received.expect("we hold the sender").clone(),
             Err(_) => {
-                let count = self.memory.received.borrow().len();
-                panic!("waited {PATIENCE:?} in vain for {what}: {count} requests, {:?}", self.distinct_ids());
+                let (count, ids) = (self.received().len(), self.distinct_ids().len());
+                panic!("waited {patience:?} in vain for {what}: {count} requests, {ids} ids")
             }
         }
     }
 }
 
-fn distinct(received: &[Received]) -> Vec<&Received> {
+/// The first request of each id.
+pub fn distinct(received: &[Received]) -> Vec<&Received> {
     let mut seen = HashSet::new();
     received.iter().filter(|one| seen.insert(one.id())).collect()
 }

@@ -3,7 +3,7 @@
 //! A POST: it reads the whole body into memory and throws it away (no JSON is parsed), then answers with
 //! one fixed status, one fixed body and the headers that the service sends, all taken from one
 //! real answer of the service. A GET of a level: the same, without a body. Content-Length and Date come from actix-web, as they do in the
-//! service. Nothing else happens: no routing beyond two resources, no logging, no metrics.
+//! service. Nothing else happens: no routing beyond three resources, no logging, no metrics.
 //!
 //! Environment: `LISTEN`, `STATUS` (201), `ANSWER_FILE` (the body) or `ANSWER_BYTES` (600),
 //! `HEADERS_FILE` (a `Name: value` a line), `WORKERS`.
@@ -44,11 +44,11 @@ impl Answer {
     }
 }
 
-async fn reserve(answer: Data<Answer>, _body: Bytes) -> HttpResponse {
+async fn post(answer: Data<Answer>, _body: Bytes) -> HttpResponse {
     respond(&answer)
 }
 
-async fn level(answer: Data<Answer>) -> HttpResponse {
+async fn get(answer: Data<Answer>) -> HttpResponse {
     respond(&answer)
 }
 
@@ -66,8 +66,9 @@ async fn main() -> anyhow::Result<()> {
     HttpServer::new(move || {
         App::new()
             .app_data(answer.clone())
-            .route("/v1/sales/{sale}/reservations", web::post().to(reserve))
-            .route("/v1/sales/{sale}/stock/{sku}", web::get().to(level))
+            .route("/v1/sales/{sale}/reservations", web::post().to(post))
+            .route("/v1/barriers/{barrier}/arrivals", web::post().to(post))
+            .route("/v1/sales/{sale}/stock/{sku}", web::get().to(get))
     })
     .workers(workers())
     .bind(setting("LISTEN", "127.0.0.1:8090".to_owned()))?

@@ -1,28 +1,19 @@
 /** A small client of Stockade. It retries with the same key, and makes refusals values. */
 
+import { BarrierClient } from "./barriers.js";
 import { NoAnswer } from "./outcome.js";
 import type { BulkOutcome, Outcome, Refused } from "./outcome.js";
-import { Transport } from "./transport.js";
-import type { Call, Options } from "./transport.js";
+import { Transport, query } from "./transport.js";
+import type { Call, CallOptions, Options, Page } from "./transport.js";
 import type {
   Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerStanding, Confirm, Level, PageAdjustment, PageEvent,
   PageLevel, PageReservation, Problem, PutSale, PutSku, Reservation, Reserve, Return, Sale,
 } from "./schema.js";
 
+export { BarrierClient } from "./barriers.js";
 export * from "./outcome.js";
-export type { Options } from "./transport.js";
+export type { CallOptions, Options, Page } from "./transport.js";
 export type * from "./schema.js";
-
-export interface CallOptions {
-  /** Ends the call; what was sent may have its effect, and the same key finds out. */
-  signal?: AbortSignal;
-}
-
-export interface Page {
-  /** `next` of the page before. */
-  after?: string;
-  limit?: number;
-}
 
 /** Levels may be a moment old, which `as_of` tells; `fresh` reads them now. */
 export interface Age {
@@ -41,6 +32,10 @@ export class Stockade {
 
   sale(name: string): SaleClient {
     return new SaleClient(this.#transport, name);
+  }
+
+  barrier(name: string): BarrierClient {
+    return new BarrierClient(this.#transport, name);
   }
 }
 
@@ -79,11 +74,11 @@ export class SaleClient {
   }
 
   levels(page: Page & Age = {}, options?: CallOptions): Promise<Outcome<PageLevel>> {
-    return this.#call("GET", `/stock${query(page)}`, undefined, options);
+    return this.#call("GET", `/stock${query(aged(page))}`, undefined, options);
   }
 
   level(sku: string, age: Age = {}, options?: CallOptions): Promise<Outcome<Level>> {
-    return this.#call("GET", `/stock/${encodeURIComponent(sku)}${query(age)}`, undefined, options);
+    return this.#call("GET", `/stock/${encodeURIComponent(sku)}${query(aged(age))}`, undefined, options);
   }
 
   /** Adds a SKU, or sets its buyer limit. */
@@ -97,7 +92,7 @@ export class SaleClient {
   }
 
   adjustments(sku: string, page: Page = {}, options?: CallOptions): Promise<Outcome<PageAdjustment>> {
-    return this.#call("GET", `/stock/${encodeURIComponent(sku)}/adjustments${query(page)}`, undefined, options);
+    return this.#call("GET", `/stock/${encodeURIComponent(sku)}/adjustments${query({ ...page })}`, undefined, options);
   }
 
   /** Takes all lines, or nothing. `done` means that the units are the buyer's until `expires_at`. */
@@ -179,7 +174,7 @@ export class SaleClient {
 
   /** What happened, oldest first. `after`: a cursor, or `latest`. */
   events(page: Page = {}, options?: CallOptions): Promise<Outcome<PageEvent>> {
-    return this.#call("GET", `/events${query(page)}`, undefined, options);
+    return this.#call("GET", `/events${query({ ...page })}`, undefined, options);
   }
 
   #call<T>(method: Call["method"], path: string, body: unknown, options: CallOptions = {}, key?: string) {
@@ -209,11 +204,6 @@ function outcomeOf({ status, reservation, problem }: BulkResult, before: BulkOut
   return { kind: "unanswered", outcome: unknown ? "unknown" : "not_applied", problem: problem as Problem | null };
 }
 
-function query(wanted: Page & Age): string {
-  const parameters = new URLSearchParams();
-  if (wanted.after !== undefined) parameters.set("after", wanted.after);
-  if (wanted.limit !== undefined) parameters.set("limit", String(wanted.limit));
-  if (wanted.fresh) parameters.set("fresh", "true");
-  const text = parameters.toString();
-  return text === "" ? "" : `?${text}`;
+function aged({ fresh, ...page }: Page & Age): Record<string, string | number | undefined> {
+  return { ...page, fresh: fresh ? "true" : undefined };
 }

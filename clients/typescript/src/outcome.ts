@@ -32,6 +32,10 @@ interface Members {
   quantity_exceeds_reservation: With<"reservation">;
   insufficient_available: With<"level">;
   granted_changed: With<"level">;
+  barrier_exists: With<"barrier">;
+  barrier_ended: With<"barrier">;
+  too_many_arrivals: With<"declared">;
+  already_sealed: With<"expected">;
   invalid_request: With<"errors">;
 }
 

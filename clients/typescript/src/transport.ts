@@ -19,6 +19,17 @@ export interface Options {
   fetch?: typeof fetch;
 }
 
+export interface CallOptions {
+  /** Ends the call; what was sent may have its effect, and the same key finds out. */
+  signal?: AbortSignal;
+}
+
+export interface Page {
+  /** `next` of the page before. */
+  after?: string;
+  limit?: number;
+}
+
 export interface Call {
   method: "GET" | "PUT" | "POST" | "DELETE";
   path: string;
@@ -56,6 +67,10 @@ export class Transport {
 
   get triesMax(): number {
     return this.#options.triesMax;
+  }
+
+  get timeoutMs(): number {
+    return this.#options.timeoutMs;
   }
 
   async send<T>(call: Call): Promise<Outcome<T>> {
@@ -170,4 +185,14 @@ function milliseconds(retryAfter: string | null): number {
   if (retryAfter === null) return 0;
   const ms = /^\d+$/.test(retryAfter) ? Number(retryAfter) * 1_000 : Date.parse(retryAfter) - Date.now();
   return Number.isFinite(ms) ? Math.max(0, ms) : 0;
+}
+
+/** What is given of it, with its `?`. */
+export function query(wanted: Record<string, string | number | undefined>): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(wanted)) {
+    if (value !== undefined) parameters.set(name, String(value));
+  }
+  const text = parameters.toString();
+  return text === "" ? "" : `?${text}`;
 }

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import httpx
 
 from . import schema
+from .barriers import Barrier
 from .outcome import BulkOutcome, Done, Effect, NoAnswer, Outcome, Refused, Unanswered, UnexpectedRefusal, unwrap
-from .transport import Settings, Transport, quoted
+from .transport import Settings, Transport, part, query, quoted
 
 __all__ = [
-    "BulkOutcome", "Done", "Effect", "NoAnswer", "Outcome", "Refused", "Sale", "Settings", "Stockade", "Unanswered",
-    "UnexpectedRefusal", "schema", "unwrap",
+    "Barrier", "BulkOutcome", "Done", "Effect", "NoAnswer", "Outcome", "Refused", "Sale", "Settings", "Stockade",
+    "Unanswered", "UnexpectedRefusal", "schema", "unwrap",
 ]
 
 #: A bulk answer as a whole has no `Retry-After`.
@@ -35,6 +35,9 @@ class Stockade:
     def sale(self, name: str) -> Sale:
         return Sale(self._transport, name)
 
+    def barrier(self, name: str) -> Barrier:
+        return Barrier(self._transport, name)
+
     def close(self) -> None:
         self._transport.close()
 
@@ -45,7 +48,7 @@ class Sale:
 
     def __init__(self, transport: Transport, name: str) -> None:
         self._transport = transport
-        self._path = f"/v1/sales/{_part(name)}"
+        self._path = f"/v1/sales/{part(name)}"
 
     def put(self, rules: schema.PutSale) -> Outcome[schema.Sale]:
         """Makes the sale or replaces its rules."""
@@ -71,20 +74,20 @@ class Sale:
 
     def level(self, sku: str, *, fresh: bool = False) -> Outcome[schema.Level]:
         """May be a moment old, too."""
-        return self._call("GET", f"/stock/{_part(sku)}{_query(fresh=fresh)}")
+        return self._call("GET", f"/stock/{part(sku)}{_query(fresh=fresh)}")
 
     def put_sku(self, sku: str, spec: schema.PutSku) -> Outcome[schema.Level]:
         """Adds a SKU, or sets its buyer limit."""
-        return self._call("PUT", f"/stock/{_part(sku)}", spec)
+        return self._call("PUT", f"/stock/{part(sku)}", spec)
 
     def adjust(self, sku: str, key: str, change: schema.Adjust) -> Outcome[schema.Adjustment]:
         """Changes the supply by `delta`."""
-        return self._call("POST", f"/stock/{_part(sku)}/adjustments", change, key)
+        return self._call("POST", f"/stock/{part(sku)}/adjustments", change, key)
 
     def adjustments(
         self, sku: str, after: str | None = None, limit: int | None = None
     ) -> Outcome[schema.PageAdjustment]:
-        return self._call("GET", f"/stock/{_part(sku)}/adjustments{_query(after, limit)}")
+        return self._call("GET", f"/stock/{part(sku)}/adjustments{_query(after, limit)}")
 
     def reserve(self, key: str, request: schema.Reserve) -> Outcome[schema.Reservation]:
         """Takes all lines, or nothing. `Done` means that the units are the buyer's until `expires_at`."""
@@ -121,35 +124,35 @@ class Sale:
             self._transport.pause(tries, _BULK_PAUSE)
 
     def reservation(self, id: str) -> Outcome[schema.Reservation]:
-        return self._call("GET", f"/reservations/{_part(id)}")
+        return self._call("GET", f"/reservations/{part(id)}")
 
     def reservation_of_key(self, key: str) -> Outcome[schema.Reservation | None]:
         """The reservation that a key has made; `None` where it has made none."""
-        query = urlencode({"idempotency_key": quoted(key)})
-        found: Outcome[schema.PageReservation] = self._call("GET", f"/reservations?{query}")
+        wanted = query(idempotency_key=quoted(key))
+        found: Outcome[schema.PageReservation] = self._call("GET", f"/reservations{wanted}")
         if isinstance(found, Refused):
             return found
         return Done(next(iter(found.value["items"]), None), found.word, found.replayed)
 
     def confirm(self, id: str, request: schema.Confirm | None = None) -> Outcome[schema.Reservation]:
         """Sells what is held. Needs no key: a repeat is answered the same."""
-        return self._call("POST", f"/reservations/{_part(id)}/confirm", request)
+        return self._call("POST", f"/reservations/{part(id)}/confirm", request)
 
     def release(self, id: str) -> Outcome[schema.Reservation]:
         """Gives back what is held."""
-        return self._call("POST", f"/reservations/{_part(id)}/release")
+        return self._call("POST", f"/reservations/{part(id)}/release")
 
     def extend(self, id: str, key: str, hold_seconds: int) -> Outcome[schema.Reservation]:
         """Moves the deadline to now + `hold_seconds`, if that is later."""
-        return self._call("POST", f"/reservations/{_part(id)}/extend", {"hold_seconds": hold_seconds}, key)
+        return self._call("POST", f"/reservations/{part(id)}/extend", {"hold_seconds": hold_seconds}, key)
 
     def return_reservation(self, id: str, key: str, request: schema.Return) -> Outcome[schema.Reservation]:
         """Gives back what was sold: all that is left, or some lines."""
-        return self._call("POST", f"/reservations/{_part(id)}/return", request, key)
+        return self._call("POST", f"/reservations/{part(id)}/return", request, key)
 
     def buyer(self, buyer: str) -> Outcome[schema.BuyerStanding]:
         """What a buyer has, and may still take."""
-        return self._call("GET", f"/buyers/{_part(buyer)}")
+        return self._call("GET", f"/buyers/{part(buyer)}")
 
     def events(self, after: str | None = None, limit: int | None = None) -> Outcome[schema.PageEvent]:
         """What happened, oldest first. `after`: a cursor, or `latest`."""
@@ -181,11 +184,5 @@ def _whole(outcomes: list[BulkOutcome]) -> Done[list[BulkOutcome]]:
     return Done(outcomes, "held" if held else "replayed" if replayed else "unchanged", replayed)
 
 
-def _part(text: str) -> str:
-    return quote(text, safe="")
-
-
 def _query(after: str | None = None, limit: int | None = None, fresh: bool = False) -> str:
-    wanted = (("after", after), ("limit", limit), ("fresh", "true" if fresh else None))
-    given = {name: value for name, value in wanted if value is not None}
-    return f"?{urlencode(given)}" if given else ""
+    return query(after=after, limit=limit, fresh="true" if fresh else None)

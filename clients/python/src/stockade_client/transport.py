@@ -7,6 +7,7 @@ import random
 import time
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -116,6 +117,17 @@ def _parsed(answer: httpx.Response) -> Any:
 def _problem_of(body: Any) -> Problem | None:
     is_problem = isinstance(body, dict) and "code" in body and "retryable" in body
     return body if is_problem else None
+
+
+def part(text: str) -> str:
+    """A name as one part of a path."""
+    return quote(text, safe="")
+
+
+def query(**wanted: str | int | None) -> str:
+    """What is given of it, with its `?`."""
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
 
 
 def quoted(key: str) -> str:

@@ -20,8 +20,8 @@ pub mod webhook;
 
 pub use barrier::{
     ArrivalOutcome, Arrive, Barrier, BarrierEnd, BarrierMode, BarrierParticipant, BarrierProgress,
-    BarrierSpec, BarrierStatus, Declare, ExtendDeadline, FailedParticipant, Names, Note, NotifyTarget,
-    ParticipantFilter, PutBarrier, Seal,
+    BarrierRefusal, BarrierSpec, BarrierStatus, Declare, ExtendDeadline, FailedParticipant, Names, Note,
+    NotifyTarget, ParticipantFilter, PutBarrier, Seal,
 };
 pub use bulk::{BulkRequest, ReserveBulk};
 pub use caller::{Caller, Scope};

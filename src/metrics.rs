@@ -8,6 +8,7 @@ mod barriers;
 mod caches;
 pub mod catalogue;
 mod requests;
+mod streams;
 mod webhooks;
 
 pub use caches::CacheMetrics;
@@ -30,9 +31,7 @@ pub struct Metrics {
     reservations: HashMap<(&'static str, &'static str), Counter>,
     units: HashMap<&'static str, Counter>,
     expiry_lag: Histogram,
-    barriers: HashMap<&'static str, Counter>,
-    arrivals: HashMap<&'static str, Counter>,
-    barrier_open: Histogram,
+    barriers: barriers::BarrierMetrics,
     batch_size: Histogram,
     queue_depth: Gauge,
     commit_duration: HashMap<&'static str, Histogram>,
@@ -86,11 +85,7 @@ impl Metrics {
                 })
                 .collect(),
             units: counters(catalogue::RESERVATION_UNITS, "transition", catalogue::TRANSITIONS),
-            barriers: counters(catalogue::BARRIERS, "outcome", catalogue::BARRIER_OUTCOMES),
-            arrivals: catalogue::arrival_labels()
-                .map(|outcome| (outcome, counter(catalogue::BARRIER_ARRIVALS, &[("outcome", outcome)])))
-                .collect(),
-            barrier_open: histogram(catalogue::BARRIER_OPEN, &[]),
+            barriers: barriers::BarrierMetrics::new(&recorder),
             expiry_lag: histogram(catalogue::EXPIRY_LAG, &[]),
             batch_size: histogram(catalogue::BATCH_SIZE, &[]),
             queue_depth: gauge(catalogue::QUEUE_DEPTH, &[]),
@@ -224,22 +219,6 @@ impl Metrics {
     /// Of webhooks.
     pub fn webhooks(&self) -> &WebhookMetrics {
         &self.webhooks
-    }
-
-    /// A stream of this route has begun.
-    pub fn stream_opened(&self, route: &'static str) {
-        if let Some(gauge) = self.streams_open.get(route) {
-            gauge.increment(1.0);
-        }
-    }
-
-    /// A stream of this route has ended after so long.
-    pub fn stream_ended(&self, route: &'static str, duration: Duration) {
-        if let (Some(gauge), Some(histogram)) = (self.streams_open.get(route), self.stream_seconds.get(route))
-        {
-            gauge.decrement(1.0);
-            histogram.record(duration);
-        }
     }
 
     /// Counters of one method of one route, whose usual good answer has the status `success`.

@@ -6,6 +6,7 @@ pub mod barriers;
 pub mod bulk;
 pub mod cache;
 pub mod checks;
+mod clock;
 pub mod deliveries;
 pub mod error;
 pub mod events;
@@ -29,6 +30,7 @@ pub mod transaction;
 pub mod webhooks;
 
 pub use barriers::{BarrierFilter, Bucket, MustBeNew, Watching};
+pub use clock::Clock;
 pub use error::StoreError;
 pub use events::EventsAfter;
 pub use live::Follower;
@@ -49,9 +51,8 @@ use redis::{Cmd, Value};
 use reply::CallRefusal;
 use scripts::{Script, Scripts};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
 
 /// A decision, or why there is none.
@@ -59,45 +60,6 @@ pub type Decided<T> = Result<Decision<T>, StoreError>;
 
 /// Incarnations of sales that a store remembers; what is forgotten is read again.
 const SALES_REMEMBERED_MAX: usize = 10_000;
-
-/// Time is the Redis server's, plus an offset that is 0 outside tests. Only what this process keeps for itself goes by
-/// the process's own time, plus the same offset.
-#[derive(Debug)]
-pub struct Clock {
-    offset_ms: AtomicI64,
-    begun: Instant,
-    stopped: AtomicBool,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self { offset_ms: AtomicI64::new(0), begun: Instant::now(), stopped: AtomicBool::new(false) }
-    }
-}
-
-impl Clock {
-    /// Milliseconds that every script adds to the server's time.
-    pub fn offset_ms(&self) -> i64 {
-        self.offset_ms.load(Ordering::Relaxed)
-    }
-
-    /// Milliseconds of the process's own time; only differences mean something.
-    pub fn elapsed_ms(&self) -> i64 {
-        let stopped = self.stopped.load(Ordering::Relaxed);
-        let own = if stopped { 0 } else { self.begun.elapsed().as_millis() as i64 };
-        own + self.offset_ms()
-    }
-
-    /// Moves time, in tests.
-    pub fn advance_ms(&self, ms: i64) {
-        self.offset_ms.fetch_add(ms, Ordering::Relaxed);
-    }
-
-    /// From now on the process's own time moves by `advance_ms` only, in tests; to be called before anything is kept.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-    }
-}
 
 /// What all stores of a process share.
 #[derive(Clone)]

@@ -2,14 +2,14 @@
 -- uses: _read _barrier
 --[[ Let up to 128 participants arrive at barriers of one bucket; the last one ends its barrier.
 KEYS[1..2]   st:{b:x}:due events
-KEYS[3..]    st:{b:x}:b:<barrier> b:<barrier>:marks b:<barrier>:missing b:<barrier>:failed   four a barrier
+KEYS[3..]    st:{b:x}:b:<barrier> b:<barrier>:marks b:<barrier>:missing b:<barrier>:failed, four a barrier
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2..]    arrivals               four each: number of the barrier in KEYS, participant, "completed" or "failed",
                                     note as JSON ('' = none)
 Returns      {"ok", now, "", "", answer...}
-Answers      arrived | replayed (also of one that had arrived before the end) | barrier_ended, each with the status before
-             it, whether this arrival fired ("1" or ""), and the barrier | unknown_barrier | corrupt (the barrier)
-             unknown_participant | too_many_participants
+Answers      arrived | replayed (also of one that had arrived before the end) | barrier_ended | unknown_barrier
+             unknown_participant | too_many_participants | corrupt (the barrier)
+             (the first three with previous status, "1" if this arrival fired, and the barrier)
 Errors       CORRUPT what           due or events hold what no script wrote
 Writes       after the last check; a late barrier times out, whatever is answered.
              Cost O(arrivals * log participants). ]]

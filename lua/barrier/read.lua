@@ -5,7 +5,7 @@ KEYS[1..]    st:{b:x}:b:<barrier> b:<barrier>:marks b:<barrier>:missing b:<barri
 ARGV[1]      clock_offset_ms        0 outside tests
 Returns      {"ok", now, "", "", answer...}
 Answers      found, with the barrier | unknown_barrier | corrupt
-Errors       none
+Errors       nothing                a damaged barrier has an answer of its own
 Writes       nothing. Cost O(barriers). ]]
 local now = now_ms(tonumber(ARGV[1]))
 local answers = { 'ok', format('%d', now), '', '' }

@@ -5,9 +5,10 @@ KEYS[1..2]   st:{b:x}:due events
 KEYS[3..6]   st:{b:x}:b:<barrier> b:<barrier>:marks b:<barrier>:missing b:<barrier>:failed
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      expected               '' = those declared until now
-Returns      {"sealed" | "replayed" | "barrier_ended", now, previous status, text, "1" if this seal fired} |
+Returns      {"sealed" | "replayed" | "barrier_ended", now, previous status, text, fired} |
              {"unknown_barrier"} | {"nothing_declared"} | {"too_many_arrivals", now, declared} |
              {"already_sealed", now, expected}
+             fired is 1 or empty: whether it was this seal
 Errors       CORRUPT what           a key holds what no script wrote
 Writes       after the last check; a late barrier times out, whatever is answered. Cost O(log barriers). ]]
 local due_key, events_key = KEYS[1], KEYS[2]

@@ -1,8 +1,8 @@
 //! What the scripts can decide. Expected answers are values; errors are failures (`store::StoreError`).
 
-use super::barrier::Barrier;
+use super::barrier::BarrierRefusal;
 use super::event::Cursor;
-use super::id::{Participant, Sku};
+use super::id::Sku;
 use super::reservation::Reservation;
 use super::sale::BadField;
 use super::stock::{Level, Shortfall};
@@ -211,38 +211,8 @@ pub enum Refusal {
     UnknownWebhook,
     /// There are all the webhooks there may be.
     TooManyWebhooks,
-    /// No such barrier.
-    UnknownBarrier,
-    /// There is a barrier of this name that waits for something else.
-    BarrierExists(Box<Barrier>),
-    /// The barrier has ended.
-    BarrierEnded(Box<Barrier>),
-    /// Everybody whom the barrier waits for is known, and this one is nobody of them.
-    UnknownParticipant {
-        /// The name.
-        participant: Participant,
-        /// Where the request says it.
-        field: &'static str,
-    },
-    /// The barrier has all the participants that one can have.
-    TooManyParticipants,
-    /// Nobody is known yet: there is no number to seal with.
-    NothingDeclared,
-    /// More participants are known than the seal has.
-    TooManyArrivals {
-        /// How many are known.
-        declared: u64,
-    },
-    /// It is settled how many the barrier waits for.
-    AlreadySealed {
-        /// How many.
-        expected: u64,
-    },
-    /// A barrier of mode `count` keeps no names.
-    NamesNotKept {
-        /// What asked for them.
-        field: &'static str,
-    },
+    /// Of a call about a barrier.
+    Barrier(BarrierRefusal),
     /// The cursor is older than what is kept, or of another generation.
     CursorExpired {
         /// The cursor right before the oldest event that is kept; none: it is the first there ever was.
@@ -301,15 +271,7 @@ impl Refusal {
             Self::GrantedChanged(_) => "granted_changed",
             Self::UnknownWebhook => "unknown_webhook",
             Self::TooManyWebhooks => "too_many_webhooks",
-            Self::UnknownBarrier => "unknown_barrier",
-            Self::BarrierExists(_) => "barrier_exists",
-            Self::BarrierEnded(_) => "barrier_ended",
-            Self::UnknownParticipant { .. } => "unknown_participant",
-            Self::TooManyParticipants => "too_many_participants",
-            Self::NothingDeclared => "nothing_declared",
-            Self::TooManyArrivals { .. } => "too_many_arrivals",
-            Self::AlreadySealed { .. } => "already_sealed",
-            Self::NamesNotKept { .. } => "names_not_kept",
+            Self::Barrier(refusal) => refusal.code(),
             Self::CursorExpired { .. } => "cursor_expired",
         }
     }

@@ -65,7 +65,7 @@ async fn check(store: &Store, caller: &Caller, webhook: WebhookId) -> Result<(),
 #[utoipa::path(
     get, path = "/v1/webhooks/{webhook}/deliveries", operation_id = "deliveries", tag = "Webhooks",
     params(
-        ("webhook" = WebhookId, Path, description = "Id of the webhook"),
+        ("webhook" = String, Path, format = "uuid", description = "Id of the webhook"),
         super::docs::DeliveryParameters, super::docs::PageParameters,
     ),
     responses((status = 200, description = "A page of deliveries", body = Page<Delivery>)),
@@ -89,7 +89,7 @@ pub async fn deliveries(
 /// dead again.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook}/redeliver", operation_id = "redeliver", tag = "Webhooks",
-    params(("webhook" = WebhookId, Path, description = "Id of the webhook")),
+    params(("webhook" = String, Path, format = "uuid", description = "Id of the webhook")),
     request_body = Redeliver,
     responses((status = 200, description = "How many begin anew", body = Redelivered)),
 )]

@@ -3,16 +3,19 @@
 //! `table` says what each code means; here a `Problem` is made and written. It is written by the layer around the
 //! handlers, in one place, because the request id belongs into it.
 
+mod barriers;
+mod detail;
 pub mod page;
 pub mod table;
 
 pub use table::{Code, Remedy};
 
+use crate::domain::Refusal;
 use crate::domain::sale::BadField;
-use crate::domain::{Refusal, Shortfall};
 use crate::store::StoreError;
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
+use detail::Detail;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -125,8 +128,7 @@ impl From<Refusal> for Problem {
             Refusal::BuyerRequired => Some("/buyer"),
             Refusal::IdempotencyKeyReused => Some("Idempotency-Key"),
             Refusal::QuantityExceedsReservation(_) => Some("/lines"),
-            Refusal::NothingDeclared => Some("/expected"),
-            Refusal::UnknownParticipant { field, .. } | Refusal::NamesNotKept { field } => Some(field),
+            Refusal::Barrier(ref refusal) => barriers::field(refusal),
             _ => None,
         };
         if let Some(field) = field {
@@ -246,11 +248,7 @@ fn extension_members<M: SerializeMap>(refusal: &Refusal, map: &mut M) -> Result<
         Refusal::InsufficientAvailable(level) | Refusal::GrantedChanged(level) => {
             map.serialize_entry("level", level)
         }
-        Refusal::BarrierExists(barrier) | Refusal::BarrierEnded(barrier) => {
-            map.serialize_entry("barrier", barrier)
-        }
-        Refusal::TooManyArrivals { declared } => map.serialize_entry("declared", declared),
-        Refusal::AlreadySealed { expected } => map.serialize_entry("expected", expected),
+        Refusal::Barrier(refusal) => barriers::extension_members(refusal, map),
         Refusal::CursorExpired { oldest } => map.serialize_entry("oldest", oldest),
         _ => Ok(()),
     }
@@ -262,55 +260,6 @@ struct Text<'a>(&'a Problem);
 impl Serialize for Text<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self.0)
-    }
-}
-
-/// A refusal in a sentence, for people; programs read `code` and the members.
-struct Detail<'a>(&'a Refusal);
-
-impl fmt::Display for Detail<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Refusal::UnknownSku(sku) => write!(f, "The sale has no SKU {sku}."),
-            Refusal::SaleNotOpen { opens_at: Some(opens_at) } => write!(f, "The sale opens at {opens_at}."),
-            Refusal::SaleNotEmpty { held, sold } => write!(f, "{held} units are held and {sold} sold."),
-            Refusal::StockExists { sku, initial } => write!(f, "{sku} began with {initial} units."),
-            Refusal::HoldTooLong { extendable_until } => {
-                write!(f, "The hold cannot last longer than until {extendable_until}.")
-            }
-            Refusal::BuyerHolds { limit, held, .. } => {
-                write!(f, "The buyer has {held} open holds; {limit} are allowed.")
-            }
-            Refusal::BuyerLimit { sku, limit, counted, requested } => {
-                write!(f, "The buyer has {counted} units and asked for {requested}; {limit} are allowed")?;
-                sku.iter().try_for_each(|sku| write!(f, " of {sku}"))?;
-                f.write_str(".")
-            }
-            Refusal::SoldOut { shortfalls, .. } => match shortfalls.as_slice() {
-                [] => f.write_str("Not enough units are left."),
-                [Shortfall { sku, requested, available, .. }, others @ ..] => {
-                    write!(f, "{available} of {requested} units of {sku} are available")?;
-                    if !others.is_empty() {
-                        write!(f, ", and {} more lines fall short", others.len())?;
-                    }
-                    f.write_str(".")
-                }
-            },
-            Refusal::QuantityExceedsReservation(_) => {
-                f.write_str("The lines ask for more units, or for other SKUs, than the reservation has left.")
-            }
-            Refusal::InsufficientAvailable(level) => {
-                write!(f, "{} units of {} are available.", level.available, level.sku)
-            }
-            Refusal::BarrierEnded(barrier) => write!(f, "The barrier is {}.", barrier.status.as_str()),
-            Refusal::UnknownParticipant { participant, .. } => {
-                write!(f, "The barrier does not wait for {participant}.")
-            }
-            Refusal::TooManyArrivals { declared } => write!(f, "{declared} participants are known."),
-            Refusal::AlreadySealed { expected } => write!(f, "It waits for {expected} participants."),
-            Refusal::GrantedChanged(level) => write!(f, "{} has {} units granted.", level.sku, level.granted),
-            refusal => write!(f, "{}.", Code::from(refusal).title()),
-        }
     }
 }
 

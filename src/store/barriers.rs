@@ -53,23 +53,23 @@ impl Answer {
 
     /// What every call may be refused for.
     fn refusal(&self) -> Result<Refusal, StoreError> {
-        Ok(match self.word.as_str() {
-            "unknown_barrier" => Refusal::UnknownBarrier,
-            "barrier_ended" => Refusal::BarrierEnded(Box::new(self.barrier()?)),
-            "barrier_exists" => Refusal::BarrierExists(Box::new(self.barrier()?)),
-            "precondition_failed" => Refusal::PreconditionFailed,
-            "names_not_kept" => Refusal::NamesNotKept { field: "/participants" },
+        Ok(Refusal::Barrier(match self.word.as_str() {
+            "precondition_failed" => return Ok(Refusal::PreconditionFailed),
+            "unknown_barrier" => BarrierRefusal::Unknown,
+            "barrier_ended" => BarrierRefusal::Ended(Box::new(self.barrier()?)),
+            "barrier_exists" => BarrierRefusal::Exists(Box::new(self.barrier()?)),
+            "names_not_kept" => BarrierRefusal::NamesNotKept { field: "/participants" },
             "unknown_participant" => {
                 let participant =
                     self.text(0)?.parse().map_err(|_| StoreError::Reply("not a name".into()))?;
-                Refusal::UnknownParticipant { participant, field: "/participants" }
+                BarrierRefusal::UnknownParticipant { participant, field: "/participants" }
             }
-            "too_many_participants" => Refusal::TooManyParticipants,
-            "nothing_declared" => Refusal::NothingDeclared,
-            "too_many_arrivals" => Refusal::TooManyArrivals { declared: self.number()? },
-            "already_sealed" => Refusal::AlreadySealed { expected: self.number()? },
+            "too_many_participants" => BarrierRefusal::TooManyParticipants,
+            "nothing_declared" => BarrierRefusal::NothingDeclared,
+            "too_many_arrivals" => BarrierRefusal::TooManyArrivals { declared: self.number()? },
+            "already_sealed" => BarrierRefusal::AlreadySealed { expected: self.number()? },
             _ => return Err(StoreError::Reply("unknown word".into())),
-        })
+        }))
     }
 }
 
@@ -225,7 +225,7 @@ impl Store {
         match found.pop() {
             Some(found) => found.map(|found| match found {
                 Some(found) => Decision::Done(Outcome::Unchanged, found),
-                None => Decision::Refused(Refusal::UnknownBarrier),
+                None => Decision::Refused(Refusal::Barrier(BarrierRefusal::Unknown)),
             }),
             None => Err(StoreError::Reply("no answer".into())),
         }

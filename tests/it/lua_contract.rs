@@ -12,6 +12,7 @@ mod refusals;
 mod rig;
 mod snapshot;
 pub mod words;
+mod words_barrier;
 mod words_repair;
 mod words_sale;
 mod words_settle;

@@ -1,8 +1,10 @@
 //! Every event reaches every endpoint that wants it, exactly once when repeats are dropped: whatever is killed, down,
 //! slow, full or trimmed.
 
+mod barriers;
 mod delivers;
 mod groups;
+mod operators;
 mod outages;
 mod retries;
 

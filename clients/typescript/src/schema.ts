@@ -132,6 +132,203 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/barriers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the barriers
+         * @description By name. Where most are not of the status that is asked for, a page may be short: go on while there is a `next`.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        get: operations["barriers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{barrier}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a barrier
+         * @description Needs a key with the scope `barrier` or `operator`.
+         */
+        get: operations["barrier"];
+        /**
+         * Make a barrier
+         * @description The same again gets the barrier as it is now, also after its end, until it is removed. The answer shows the secrets
+         *     that messages to `notify` are signed with: the same for the same URL, whoever asks.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        put: operations["put_barrier"];
+        post?: never;
+        /**
+         * Cancel an open barrier
+         * @description It ends, and whoever is to be told of its end is told. It is kept like any ended one.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        delete: operations["cancel_barrier"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{barrier}/arrivals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Arrive at a barrier
+         * @description `fired` is true for exactly one call of a barrier: the one that ended it, also when it is repeated. A repeat counts
+         *     once. `failed` then `completed` counts as completed; `failed` after `completed` changes nothing. After the end those
+         *     who had arrived get 200 with the final state.
+         *
+         *     Needs a key with the scope `barrier`.
+         */
+        post: operations["arrive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{barrier}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move the deadline of an open barrier away
+         * @description It is then so many seconds from now, unless it was later already.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        post: operations["extend_barrier"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{barrier}/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow a barrier
+         * @description Server-Sent Events: the barrier as it is, then whenever it has changed; many changes at once are one. The stream ends
+         *     after the final state, and when the process stops.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        get: operations["live_barrier"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{barrier}/participants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the participants of a barrier
+         * @description The missing ones by name, the others by the time of their arrival. Not in mode `count`.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        get: operations["participants"];
+        put?: never;
+        /**
+         * Declare participants that are still to come
+         * @description Names that are known already do no harm. All of them are declared, or none.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        post: operations["declare"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{barrier}/seal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Seal a barrier: settle how many it waits for
+         * @description Without `expected` those declared until now. It may complete the barrier; `fired` says so, also when it is repeated.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        post: operations["seal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{barrier}/wait": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Wait for the end of a barrier
+         * @description Answers when the barrier has ended, when the time is up, or when the process stops: `status` says whether to ask
+         *     again.
+         *
+         *     Needs a key with the scope `barrier` or `operator`.
+         */
+        get: operations["wait_for_barrier"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sales": {
         parameters: {
             query?: never;
@@ -607,6 +804,173 @@ export interface components {
             /** @description The SKU. */
             sku: components["schemas"]["Sku"];
         };
+        /**
+         * @description How a participant arrives.
+         * @enum {string}
+         */
+        ArrivalOutcome: "completed" | "failed";
+        /** @description Body of an arrival. */
+        Arrive: {
+            note?: components["schemas"]["Note"] | null;
+            /** @description How: default `completed`. */
+            outcome?: components["schemas"]["ArrivalOutcome"];
+            /** @description Who arrives. */
+            participant: components["schemas"]["Participant"];
+        };
+        /** @description A barrier as it is. */
+        Barrier: {
+            /** @description Its name. */
+            barrier: components["schemas"]["BarrierId"];
+            /**
+             * Format: int64
+             * @description Participants that arrived `completed`.
+             */
+            completed: number;
+            /** @description When it was made. */
+            created_at: components["schemas"]["Timestamp"];
+            /** @description It times out then. */
+            deadline: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Participants that are known: named, or arrived.
+             */
+            declared: number;
+            ended_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description How many it waits for; null until it is sealed.
+             */
+            expected: number | null;
+            /**
+             * Format: int64
+             * @description Participants that arrived `failed`.
+             */
+            failed: number;
+            /** @description What it keeps. */
+            mode: components["schemas"]["BarrierMode"];
+            /** @description Who is told of its end. */
+            notify: components["schemas"]["NotifyTarget"][];
+            /**
+             * Format: int64
+             * @description It is kept so long after its end.
+             */
+            retention_seconds: number;
+            /** @description Whether it is settled how many it waits for. */
+            sealed: boolean;
+            /** @description The store's time when this was true. */
+            server_time: components["schemas"]["Timestamp"];
+            /** @description Whether it waits, or how it ended. */
+            status: components["schemas"]["BarrierStatus"];
+            /**
+             * Format: int64
+             * @description Failures that do not end it; null: no number of them does.
+             */
+            tolerated_failures: number | null;
+        };
+        /** @description `data` of an event of a barrier. */
+        BarrierEnd: {
+            /** @description The barrier. */
+            barrier: components["schemas"]["BarrierId"];
+            /**
+             * Format: int64
+             * @description Participants that arrived `completed`.
+             */
+            completed: number;
+            /** @description When it was made. */
+            created_at: components["schemas"]["Timestamp"];
+            /** @description When it would have timed out. */
+            deadline: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Participants that were known.
+             */
+            declared: number;
+            /** @description When it ended. */
+            ended_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description How many it waited for; null: it was never sealed.
+             */
+            expected: number | null;
+            /**
+             * Format: int64
+             * @description Participants that arrived `failed`.
+             */
+            failed: number;
+            /** @description The first 100 that failed. */
+            failed_participants: components["schemas"]["FailedParticipant"][];
+            /** @description Where the missing ones are listed for as long as the barrier is kept; null in mode `count`. */
+            link: string | null;
+            /** @description The first 100 that were declared and had not arrived. */
+            missing: components["schemas"]["Participant"][];
+            /** @description What it keeps. */
+            mode: components["schemas"]["BarrierMode"];
+            /** @description Its status before. */
+            previous_status: components["schemas"]["BarrierStatus"];
+            /** @description How it ended. */
+            status: components["schemas"]["BarrierStatus"];
+            /**
+             * Format: int64
+             * @description Failures that would not have ended it.
+             */
+            tolerated_failures: number | null;
+            /** @description Whether one of the two lists ends before all are named, as it does in mode `count`. */
+            truncated: boolean;
+        };
+        /** @description Name of a barrier. */
+        BarrierId: string;
+        /**
+         * @description What a barrier keeps.
+         * @enum {string}
+         */
+        BarrierMode: "members" | "count";
+        /** @description A participant of a list. */
+        BarrierParticipant: {
+            arrived_at: components["schemas"]["Timestamp"] | null;
+            note: components["schemas"]["Note"] | null;
+            outcome: components["schemas"]["ArrivalOutcome"] | null;
+            /** @description Its name. */
+            participant: components["schemas"]["Participant"];
+        };
+        /** @description What an arrival or a seal has done. */
+        BarrierProgress: {
+            /** @description The barrier. */
+            barrier: components["schemas"]["BarrierId"];
+            /**
+             * Format: int64
+             * @description Participants that arrived `completed`.
+             */
+            completed: number;
+            /** @description It times out then. */
+            deadline: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Participants that are known.
+             */
+            declared: number;
+            ended_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description How many it waits for; null until it is sealed.
+             */
+            expected: number | null;
+            /**
+             * Format: int64
+             * @description Participants that arrived `failed`.
+             */
+            failed: number;
+            /** @description Whether it was this very call that ended it: true for one call of a barrier, however often that is repeated. */
+            fired: boolean;
+            /** @description The store's time. */
+            server_time: components["schemas"]["Timestamp"];
+            /** @description Whether it waits, or how it ended. */
+            status: components["schemas"]["BarrierStatus"];
+        };
+        /**
+         * @description Whether a barrier waits, or how it ended.
+         * @enum {string}
+         */
+        BarrierStatus: "open" | "completed" | "failed" | "timed_out" | "cancelled";
         /** @description Answers to the requests of one call, in their order. */
         BulkAnswer: {
             results: components["schemas"]["BulkResult"][];
@@ -693,6 +1057,11 @@ export interface components {
             lines?: components["schemas"]["Line"][] | null;
             reference?: components["schemas"]["Reference"] | null;
         };
+        /** @description Body of a declaration: names still to come. */
+        Declare: {
+            /** @description The names; those that are known already do no harm. */
+            participants: components["schemas"]["Names"];
+        };
         /** @description A CloudEvents 1.0 envelope. */
         Event: {
             /** @description Place in the stream: pass it as `after`. */
@@ -706,11 +1075,11 @@ export interface components {
              * @description UUIDv5 of source and cursor: the same event has the same id for ever.
              */
             id: string;
-            /** @description `/v1/sales/{sale}`. */
+            /** @description `/v1/sales/{sale}`, `/v1/barriers/{barrier}`. */
             source: string;
             /** @description Always `1.0`. */
             specversion: string;
-            /** @description Id of the reservation, or name of the SKU; null for the sale itself. */
+            /** @description Id of the reservation, or name of the SKU or the barrier; null for the sale itself. */
             subject: string | null;
             /** @description When. */
             time: components["schemas"]["Timestamp"];
@@ -724,7 +1093,7 @@ export interface components {
         }) | components["schemas"]["Adjustment"] | components["schemas"]["Level"] | (components["schemas"]["Sale"] & {
             /** @description Its switch before; null where it is new. */
             previous_status?: string | null;
-        });
+        }) | components["schemas"]["BarrierEnd"];
         /** @description Body of extend. */
         Extend: {
             /**
@@ -732,6 +1101,20 @@ export interface components {
              * @description The deadline becomes now + this, if that is later than it is.
              */
             hold_seconds: number;
+        };
+        /** @description Body of an extension. */
+        ExtendDeadline: {
+            /**
+             * Format: int64
+             * @description The deadline is so far from now, unless it is later already: 1-2592000.
+             */
+            deadline_seconds: number;
+        };
+        /** @description A participant that failed, as events show it. */
+        FailedParticipant: {
+            note: components["schemas"]["Note"] | null;
+            /** @description Its name. */
+            participant: components["schemas"]["Participant"];
         };
         /** @description A field of the request that is wrong. */
         FieldError: {
@@ -796,6 +1179,22 @@ export interface components {
         Metadata: {
             [key: string]: string;
         };
+        /** @description Names of participants: 1 to 1,000, each once. */
+        Names: components["schemas"]["Participant"][];
+        /** @description What a participant says about its part: at most 256 characters. */
+        Note: string;
+        /** @description One that hears of the barrier's end, as answers show it. */
+        NotifyTarget: {
+            /** @description What its messages are signed with; only in the answer to PUT, otherwise null. */
+            secret: string | null;
+            /** @description Where the message goes. */
+            url: components["schemas"]["WebhookUrl"];
+        };
+        /** @description One that hears of the barrier's end. */
+        NotifyUrl: {
+            /** @description Where the message goes. */
+            url: components["schemas"]["WebhookUrl"];
+        };
         /**
          * Format: uuid
          * @description Id of an operation that is not a reservation (an adjustment, an extend, a return), made likewise.
@@ -804,6 +1203,18 @@ export interface components {
         /** @description One page of a list. */
         Page_Adjustment: {
             items: components["schemas"]["Adjustment"][];
+            /** @description Pass it as `after` for the next page; null when this is the last. */
+            next: string | null;
+        };
+        /** @description One page of a list. */
+        Page_Barrier: {
+            items: components["schemas"]["Barrier"][];
+            /** @description Pass it as `after` for the next page; null when this is the last. */
+            next: string | null;
+        };
+        /** @description One page of a list. */
+        Page_BarrierParticipant: {
+            items: components["schemas"]["BarrierParticipant"][];
             /** @description Pass it as `after` for the next page; null when this is the last. */
             next: string | null;
         };
@@ -831,6 +1242,8 @@ export interface components {
             /** @description Pass it as `after` for the next page; null when this is the last. */
             next: string | null;
         };
+        /** @description One that a barrier waits for. */
+        Participant: string;
         /**
          * @description Body of PATCH sale, a merge patch (RFC 7396): a rule that is left out stays as it is, null returns it to its
          *     default. Stock is no rule: it has calls of its own.
@@ -879,17 +1292,28 @@ export interface components {
         };
         /** @description Why a request was refused or failed (RFC 9457). Members beyond these depend on `code`. */
         Problem: {
+            barrier?: components["schemas"]["Barrier"] | null;
             /** @enum {string} */
-            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
+            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
             /**
              * Format: int64
              * @description `buyer_limit`: the buyer's units that count.
              */
             counted?: number | null;
+            /**
+             * Format: int64
+             * @description `too_many_arrivals`: the participants that are known.
+             */
+            declared?: number | null;
             /** @description What happened here, for people. */
             detail: string;
             /** @description For a 422: the fields that are wrong. */
             errors?: components["schemas"]["FieldError"][] | null;
+            /**
+             * Format: int64
+             * @description `already_sealed`: how many it waits for.
+             */
+            expected?: number | null;
             extendable_until?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
@@ -968,6 +1392,35 @@ export interface components {
             title: string;
             /** @description URI of this page, the `type` of its problems. */
             type: string;
+        };
+        /** @description Body of PUT barrier. */
+        PutBarrier: {
+            /**
+             * Format: int64
+             * @description It times out so long after its creation: 1-2592000, default 86400.
+             */
+            deadline_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description How many to wait for: those that are not named are admitted as they come. Without this and without names the
+             *     barrier is not sealed: it waits for `seal`.
+             */
+            expected?: number | null;
+            mode?: components["schemas"]["BarrierMode"] | null;
+            /** @description Who is told of its end, whether or not a webhook is registered for it: at most 8. */
+            notify?: components["schemas"]["NotifyUrl"][] | null;
+            participants?: components["schemas"]["Names"] | null;
+            /**
+             * Format: int64
+             * @description It is kept so long after its end: default 86400.
+             */
+            retention_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description It ends `failed` as soon as more than these have failed, and those that failed count as arrived; null: failures
+             *     are recorded, and end nothing.
+             */
+            tolerated_failures?: number | null;
         };
         /** @description Body of PUT sale: all its rules, and SKUs to add. */
         PutSale: {
@@ -1175,6 +1628,14 @@ export interface components {
          * @enum {string}
          */
         SaleStatus: "closed" | "paused" | "scheduled" | "open";
+        /** @description Body of a seal. */
+        Seal: {
+            /**
+             * Format: int64
+             * @description How many to wait for; null: those declared until now.
+             */
+            expected?: number | null;
+        };
         /** @description A line that could not be taken. */
         Shortfall: {
             /**
@@ -1242,6 +1703,8 @@ export interface components {
              */
             sold: number;
         };
+        /** @description Where the messages of a webhook go. */
+        WebhookUrl: string;
     };
     responses: never;
     parameters: never;
@@ -1251,6 +1714,15 @@ export interface components {
 }
 export type Adjust = components['schemas']['Adjust'];
 export type Adjustment = components['schemas']['Adjustment'];
+export type ArrivalOutcome = components['schemas']['ArrivalOutcome'];
+export type Arrive = components['schemas']['Arrive'];
+export type Barrier = components['schemas']['Barrier'];
+export type BarrierEnd = components['schemas']['BarrierEnd'];
+export type BarrierId = components['schemas']['BarrierId'];
+export type BarrierMode = components['schemas']['BarrierMode'];
+export type BarrierParticipant = components['schemas']['BarrierParticipant'];
+export type BarrierProgress = components['schemas']['BarrierProgress'];
+export type BarrierStatus = components['schemas']['BarrierStatus'];
 export type BulkAnswer = components['schemas']['BulkAnswer'];
 export type BulkRequest = components['schemas']['BulkRequest'];
 export type BulkResult = components['schemas']['BulkResult'];
@@ -1258,25 +1730,36 @@ export type Buyer = components['schemas']['Buyer'];
 export type BuyerSku = components['schemas']['BuyerSku'];
 export type BuyerStanding = components['schemas']['BuyerStanding'];
 export type Confirm = components['schemas']['Confirm'];
+export type Declare = components['schemas']['Declare'];
 export type Event = components['schemas']['Event'];
 export type EventKind = components['schemas']['EventKind'];
 export type Extend = components['schemas']['Extend'];
+export type ExtendDeadline = components['schemas']['ExtendDeadline'];
+export type FailedParticipant = components['schemas']['FailedParticipant'];
 export type FieldError = components['schemas']['FieldError'];
 export type IdempotencyKey = components['schemas']['IdempotencyKey'];
 export type IfExpired = components['schemas']['IfExpired'];
 export type Level = components['schemas']['Level'];
 export type Line = components['schemas']['Line'];
 export type Metadata = components['schemas']['Metadata'];
+export type Names = components['schemas']['Names'];
+export type Note = components['schemas']['Note'];
+export type NotifyTarget = components['schemas']['NotifyTarget'];
+export type NotifyUrl = components['schemas']['NotifyUrl'];
 export type OperationId = components['schemas']['OperationId'];
 export type PageAdjustment = components['schemas']['Page_Adjustment'];
+export type PageBarrier = components['schemas']['Page_Barrier'];
+export type PageBarrierParticipant = components['schemas']['Page_BarrierParticipant'];
 export type PageEvent = components['schemas']['Page_Event'];
 export type PageLevel = components['schemas']['Page_Level'];
 export type PageReservation = components['schemas']['Page_Reservation'];
 export type PageSale = components['schemas']['Page_Sale'];
+export type Participant = components['schemas']['Participant'];
 export type PatchSale = components['schemas']['PatchSale'];
 export type Probe = components['schemas']['Probe'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemType = components['schemas']['ProblemType'];
+export type PutBarrier = components['schemas']['PutBarrier'];
 export type PutSale = components['schemas']['PutSale'];
 export type PutSku = components['schemas']['PutSku'];
 export type Quantity = components['schemas']['Quantity'];
@@ -1292,12 +1775,14 @@ export type Return = components['schemas']['Return'];
 export type Sale = components['schemas']['Sale'];
 export type SaleId = components['schemas']['SaleId'];
 export type SaleStatus = components['schemas']['SaleStatus'];
+export type Seal = components['schemas']['Seal'];
 export type Shortfall = components['schemas']['Shortfall'];
 export type Sku = components['schemas']['Sku'];
 export type SkuSpec = components['schemas']['SkuSpec'];
 export type Skus = components['schemas']['Skus'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type Totals = components['schemas']['Totals'];
+export type WebhookUrl = components['schemas']['WebhookUrl'];
 export type $defs = Record<string, never>;
 export interface operations {
     docs: {
@@ -1550,6 +2035,1292 @@ export interface operations {
                 };
             };
             /** @description `draining`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    barriers: {
+        parameters: {
+            query?: {
+                /** @description Only those of this status. */
+                status?: string;
+                /** @description Only those whose names begin so. */
+                prefix?: string;
+                /** @description Most items of the page. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of barriers */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Barrier"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    barrier: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The barrier */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_barrier: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `*`: only if there is no barrier of this name */
+                "If-None-Match"?: string | null;
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PutBarrier"];
+            };
+        };
+        responses: {
+            /** @description It was there already, as it is now */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description The barrier was made */
+            201: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `barrier_exists` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_barrier: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Cancelled, now or before */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description `idempotency_key_invalid` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `barrier_ended` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    arrive: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Arrive"];
+            };
+        };
+        responses: {
+            /** @description Counted, now or before */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BarrierProgress"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_participants` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `barrier_ended` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_participant`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    extend_barrier: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtendDeadline"];
+            };
+        };
+        responses: {
+            /** @description The barrier as it is now */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `barrier_ended` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    live_barrier: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A stream that ends with the barrier */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_streams`, `draining`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    participants: {
+        parameters: {
+            query?: {
+                /** @description `missing` (the default), `arrived`, or of these only the `failed` ones. */
+                status?: string;
+                /** @description Most items of the page. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of participants */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_BarrierParticipant"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `names_not_kept`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    declare: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Declare"];
+            };
+        };
+        responses: {
+            /** @description They are known */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_participants` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `barrier_ended` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_participant`, `names_not_kept`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    seal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Seal"] | null;
+            };
+        };
+        responses: {
+            /** @description Sealed, now or before */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BarrierProgress"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_arrivals`, `already_sealed` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `barrier_ended` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `nothing_declared`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    wait_for_barrier: {
+        parameters: {
+            query?: {
+                /** @description Seconds. */
+                seconds?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the barrier */
+                barrier: components["schemas"]["BarrierId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The barrier */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_barrier` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -270,15 +270,7 @@ impl From<&Refusal> for Code {
             Refusal::GrantedChanged(_) => Self::GrantedChanged,
             Refusal::UnknownWebhook => Self::UnknownWebhook,
             Refusal::TooManyWebhooks => Self::TooManyWebhooks,
-            Refusal::UnknownBarrier => Self::UnknownBarrier,
-            Refusal::BarrierExists(_) => Self::BarrierExists,
-            Refusal::BarrierEnded(_) => Self::BarrierEnded,
-            Refusal::UnknownParticipant { .. } => Self::UnknownParticipant,
-            Refusal::TooManyParticipants => Self::TooManyParticipants,
-            Refusal::NothingDeclared => Self::NothingDeclared,
-            Refusal::TooManyArrivals { .. } => Self::TooManyArrivals,
-            Refusal::AlreadySealed { .. } => Self::AlreadySealed,
-            Refusal::NamesNotKept { .. } => Self::NamesNotKept,
+            Refusal::Barrier(refusal) => refusal.into(),
             Refusal::CursorExpired { .. } => Self::CursorExpired,
         }
     }

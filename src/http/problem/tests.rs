@@ -1,6 +1,7 @@
 //! The table is complete, and a problem is written as the contract says.
 
 use super::*;
+use crate::domain::Shortfall;
 use crate::domain::outcome::Retake;
 use crate::domain::{Level, Reservation, ReservationId, ReservationStatus, Timestamp};
 use serde_json::{Value, json};

@@ -175,12 +175,12 @@ fn read(now: Timestamp, asked: &Arrival, text: &str) -> Result<Read, StoreError>
     let mut fields = Fields::of(text);
     let word = fields.text()?;
     let refusal = match word {
-        "unknown_barrier" => Refusal::UnknownBarrier,
+        "unknown_barrier" => BarrierRefusal::Unknown,
         "unknown_participant" => {
             let participant = asked.request.participant.clone();
-            Refusal::UnknownParticipant { participant, field: "/participant" }
+            BarrierRefusal::UnknownParticipant { participant, field: "/participant" }
         }
-        "too_many_participants" => Refusal::TooManyParticipants,
+        "too_many_participants" => BarrierRefusal::TooManyParticipants,
         "corrupt" => return Err(StoreError::Corrupt("barrier".into())),
         "arrived" | "replayed" | "barrier_ended" => {
             let (previous, fired) = (fields.text()?, fields.text()? == "1");
@@ -194,11 +194,11 @@ fn read(now: Timestamp, asked: &Arrival, text: &str) -> Result<Read, StoreError>
                 ("arrived", ArrivalOutcome::Completed) => Decision::Done(Outcome::Completed, progress),
                 ("arrived", ArrivalOutcome::Failed) => Decision::Done(Outcome::Failed, progress),
                 ("replayed", _) => Decision::Done(Outcome::Replayed, progress),
-                _ => Decision::Refused(Refusal::BarrierEnded(Box::new(barrier))),
+                _ => Decision::Refused(Refusal::Barrier(BarrierRefusal::Ended(Box::new(barrier)))),
             };
             return Ok(Read { decision, is_changed: word == "arrived" || ended.is_some(), ended });
         }
         _ => return Err(StoreError::Reply("unknown word".into())),
     };
-    Ok(Read { decision: Decision::Refused(refusal), is_changed: false, ended: None })
+    Ok(Read { decision: Decision::Refused(Refusal::Barrier(refusal)), is_changed: false, ended: None })
 }

@@ -32,8 +32,10 @@ impl Store {
         let listed = expect(listed, Outcome::Unchanged).ok_or_else(|| failed("listed"))?;
         self.barriers(&super::BarrierFilter::default(), &page).await?;
         let nobody = BarrierId::internal(&format!("{barrier}-"));
-        let is_unknown =
-            matches!(self.cancel_barrier(&nobody).await?, Decision::Refused(Refusal::UnknownBarrier));
+        let is_unknown = matches!(
+            self.cancel_barrier(&nobody).await?,
+            Decision::Refused(Refusal::Barrier(BarrierRefusal::Unknown))
+        );
         if listed.items.len() != 1 || !is_unknown {
             return Err(failed("read"));
         }

@@ -99,7 +99,9 @@ impl Store {
         match self.barrier(barrier).await? {
             Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
             Decision::Done(_, found) if found.mode == BarrierMode::Count => {
-                return Ok(Decision::Refused(Refusal::NamesNotKept { field: "barrier" }));
+                return Ok(Decision::Refused(Refusal::Barrier(BarrierRefusal::NamesNotKept {
+                    field: "barrier",
+                })));
             }
             Decision::Done(..) => {}
         }

@@ -167,7 +167,7 @@ impl Watching {
         let read = receiver.wait_for(|state| !matches!(state, State::Unread)).await;
         match read.map(|state| state.clone()) {
             Ok(State::Is(_)) => Ok(Decision::Done(Outcome::Unchanged, ())),
-            Ok(State::Unknown) => Ok(Decision::Refused(Refusal::UnknownBarrier)),
+            Ok(State::Unknown) => Ok(Decision::Refused(Refusal::Barrier(BarrierRefusal::Unknown))),
             Ok(State::Failed(error)) => Err(error),
             Ok(State::Unread) | Err(_) => Err(StoreError::Unknown("the wait was dropped".into())),
         }

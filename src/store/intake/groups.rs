@@ -1,6 +1,7 @@
 //! The consumer groups: made, watched, and removed.
 
 use super::{GROUP, Source, Taken, TakenEntry};
+use crate::store::events::EntryId;
 use crate::store::reply;
 use crate::store::{Store, StoreError, pool};
 use redis::{FromRedisValue, Value, from_redis_value};
@@ -18,6 +19,8 @@ pub struct Progress {
     pub unread: u64,
     /// Everything that was ever written is acknowledged.
     pub is_at_end: bool,
+    /// The last entry that was read.
+    pub(in crate::store) read_to: EntryId,
 }
 
 impl Store {
@@ -102,6 +105,7 @@ impl Store {
         let pending: u64 = read(group.remove("pending").unwrap_or(Value::Nil))?;
         let unread: Option<u64> = read(group.remove("lag").unwrap_or(Value::Nil))?;
         let read_to = group.get("last-delivered-id").map(text).unwrap_or_default();
+        let read_to = EntryId::read(&read_to)?;
         let mut cmd = redis::cmd("XREVRANGE");
         cmd.arg(source.key()).arg("+").arg("-").arg("COUNT").arg(1);
         let last = match self.query(&cmd).await? {
@@ -110,8 +114,8 @@ impl Store {
             }
             _ => None,
         };
-        let is_at_end = pending == 0 && last.is_none_or(|last| last == read_to);
-        Ok(Some(Progress { pending, unread: unread.unwrap_or(0), is_at_end }))
+        let is_at_end = pending == 0 && last.is_none_or(|last| last == read_to.to_string());
+        Ok(Some(Progress { pending, unread: unread.unwrap_or(0), is_at_end, read_to }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Round, STEP_IDS_MAX, STEPS_MAX};
 use crate::store::keys::BARRIER_BUCKETS;
-use crate::store::sweep::EventsKept;
+use crate::store::sweep::{EventsKept, Trimmed};
 use crate::store::{Store, StoreError};
 use futures_util::future::join_all;
 use tracing::warn;
@@ -18,10 +18,11 @@ async fn sweep_one(store: &Store, bucket: usize, kept: &EventsKept) -> Result<Ro
         let due = store.barriers_due(bucket, STEP_IDS_MAX).await?;
         let trimmed = match kept.is_exceeded_by(due.now, due.event_entries, due.oldest_event_at) {
             true => trim(store, bucket, kept).await?,
-            false => 0,
+            false => Trimmed::default(),
         };
-        round.trimmed += trimmed;
-        if due.names.is_empty() && trimmed == 0 {
+        round.trimmed += trimmed.entries;
+        round.skipped += trimmed.skipped;
+        if due.names.is_empty() && trimmed.entries == 0 {
             let wait =
                 |at: crate::domain::Timestamp| u64::try_from(at.as_ms() - due.now.as_ms()).unwrap_or(0);
             round.next_in_ms = due.next_at.map(wait);
@@ -38,12 +39,12 @@ async fn sweep_one(store: &Store, bucket: usize, kept: &EventsKept) -> Result<Ro
 }
 
 /// A damaged entry of events must not keep barriers from timing out.
-async fn trim(store: &Store, bucket: usize, kept: &EventsKept) -> Result<usize, StoreError> {
+async fn trim(store: &Store, bucket: usize, kept: &EventsKept) -> Result<Trimmed, StoreError> {
     match store.trim_bucket(bucket, kept).await {
         Err(error @ StoreError::Corrupt(_)) => {
             warn!(%error, "The events of barriers could not be trimmed: {error}");
-            Ok(0)
+            Ok(Trimmed::default())
         }
-        trimmed => Ok(usize::try_from(trimmed?).unwrap_or(usize::MAX)),
+        trimmed => trimmed,
     }
 }

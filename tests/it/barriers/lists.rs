@@ -139,13 +139,19 @@ async fn a_barrier_has_a_hundred_thousand_participants_and_no_more() {
         let answer = declare(n * 1_000, 1_000).await;
         assert!(matches!(answer, Decision::Done(Outcome::Declared, _)), "{answer:?}");
     }
-    assert_eq!(declare(99_999, 2).await, Decision::Refused(Refusal::TooManyParticipants));
+    assert_eq!(
+        declare(99_999, 2).await,
+        Decision::Refused(Refusal::Barrier(BarrierRefusal::TooManyParticipants))
+    );
     let arrive = async |name_of: &str| {
         let participant = name_of.parse().unwrap();
         let request = Arrive { participant, outcome: ArrivalOutcome::Completed, note: None };
         store.arrive(&name, request).await.unwrap()
     };
-    assert_eq!(arrive("stranger").await, Decision::Refused(Refusal::TooManyParticipants));
+    assert_eq!(
+        arrive("stranger").await,
+        Decision::Refused(Refusal::Barrier(BarrierRefusal::TooManyParticipants))
+    );
     let sealed = store.seal(&name, Seal::default()).await.unwrap();
     assert!(matches!(&sealed, Decision::Done(Outcome::Sealed, now) if now.expected == Some(100_000)));
     let mut fired = 0;

@@ -1,7 +1,8 @@
 //! Every word of every header is answered by some script here, with all that it changes; and the store knows it.
 
 use super::{
-    batches, words_repair, words_sale, words_settle, words_sweep, words_take, words_webhook, wrong_types,
+    batches, words_barrier, words_repair, words_sale, words_settle, words_sweep, words_take, words_webhook,
+    wrong_types,
 };
 use std::collections::BTreeSet;
 use stockade::domain::{SaleId, Timestamp};
@@ -34,11 +35,13 @@ pub fn words_of(header: &str) -> BTreeSet<String> {
     }
     words.remove("");
     words.remove("ok");
+    words.remove("nothing"); // no error
     words
 }
 
 /// They answer with what they list, not with words.
-const LISTS: [&str; 4] = ["reservation/list", "reservation/due", "reservation/inspect", "webhook/due"];
+const LISTS: [&str; 5] =
+    ["reservation/list", "reservation/due", "reservation/inspect", "barrier/due", "webhook/due"];
 
 fn first_word(piece: &str) -> String {
     piece.trim().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect()
@@ -72,6 +75,12 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_webhook::wrong_types().await,
         words_webhook::dismiss().await,
         batches::deferred().await,
+        words_barrier::fill().await,
+        words_barrier::count().await,
+        words_barrier::seal().await,
+        words_barrier::end().await,
+        words_barrier::sweep().await,
+        words_barrier::wrong_types().await,
         wrong_types::wrong_types().await,
     ] {
         answered.extend(more);
@@ -124,7 +133,8 @@ fn the_store_knows(answered: &Answered) {
 #[test]
 fn each_word_of_each_header_stands_in_the_store() {
     let store = format!("{}/src/store", env!("CARGO_MANIFEST_DIR"));
-    let folders = ["", "/audit", "/deliveries", "/intake"].map(|folder| format!("{store}{folder}"));
+    let folders =
+        ["", "/audit", "/barriers", "/deliveries", "/intake"].map(|folder| format!("{store}{folder}"));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let files = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let source: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();

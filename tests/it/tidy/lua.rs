@@ -6,7 +6,9 @@ use stockade::store::keys::SaleKeys;
 use stockade::store::scripts::Scripts;
 
 /// A full Redis must be able to give back and to empty itself.
-const ALLOW_OOM: [&str; 15] = [
+const ALLOW_OOM: [&str; 17] = [
+    "barrier/cancel",
+    "barrier/sweep",
     "reservation/archive",
     "reservation/confirm",
     "reservation/expire",
@@ -23,7 +25,9 @@ const ALLOW_OOM: [&str; 15] = [
     "webhook/forget",
     "webhook/settle",
 ];
-const NO_WRITES: [&str; 7] = [
+const NO_WRITES: [&str; 9] = [
+    "barrier/due",
+    "barrier/read",
     "reservation/due",
     "reservation/inspect",
     "reservation/list",
@@ -135,7 +139,8 @@ fn headers_name_as_many_keys_as_they_count() {
             if last == 999 {
                 continue;
             }
-            let names = ["st:{sale}:", "st:{w:id}:"].iter().find_map(|prefix| said.strip_prefix(prefix));
+            let tags = ["st:{sale}:", "st:{b:x}:", "st:{w:id}:"];
+            let names = tags.into_iter().find_map(|tag| said.strip_prefix(tag));
             let names = names.unwrap_or_else(|| panic!("{}: {said}", source.name));
             let names: Vec<&str> = names.split_whitespace().collect();
             match (first, last) {

@@ -5,11 +5,27 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+ArrivalOutcome: TypeAlias = Literal["completed", "failed"]
+
+
+BarrierId: TypeAlias = str
+
+
+BarrierMode: TypeAlias = Literal["members", "count"]
+
+
+BarrierStatus: TypeAlias = Literal["open", "completed", "failed", "timed_out", "cancelled"]
+
+
 Buyer: TypeAlias = str
 
 
 class Extend(TypedDict):
     hold_seconds: int
+
+
+class ExtendDeadline(TypedDict):
+    deadline_seconds: int
 
 
 class FieldError(TypedDict):
@@ -26,7 +42,13 @@ IfExpired: TypeAlias = Literal["refuse", "retake"]
 Metadata: TypeAlias = dict[str, str]
 
 
+Note: TypeAlias = str
+
+
 OperationId: TypeAlias = str
+
+
+Participant: TypeAlias = str
 
 
 class Probe(TypedDict):
@@ -67,6 +89,10 @@ SaleId: TypeAlias = str
 SaleStatus: TypeAlias = Literal["closed", "paused", "scheduled", "open"]
 
 
+class Seal(TypedDict):
+    expected: NotRequired[int | None]
+
+
 Sku: TypeAlias = str
 
 
@@ -88,11 +114,40 @@ class Totals(TypedDict):
     sold: int
 
 
+WebhookUrl: TypeAlias = str
+
+
 class Adjust(TypedDict):
     delta: int
     if_granted: NotRequired[int | None]
     reason: Reference
     reference: NotRequired[Reference | None]
+
+
+class Arrive(TypedDict):
+    note: NotRequired[Note | None]
+    outcome: NotRequired[ArrivalOutcome]
+    participant: Participant
+
+
+class BarrierParticipant(TypedDict):
+    arrived_at: Timestamp | None
+    note: Note | None
+    outcome: ArrivalOutcome | None
+    participant: Participant
+
+
+class BarrierProgress(TypedDict):
+    barrier: BarrierId
+    completed: int
+    deadline: Timestamp
+    declared: int
+    ended_at: Timestamp | None
+    expected: int | None
+    failed: int
+    fired: bool
+    server_time: Timestamp
+    status: BarrierStatus
 
 
 class BuyerSku(TypedDict):
@@ -111,6 +166,11 @@ class BuyerStanding(TypedDict):
     units: int | None
 
 
+class FailedParticipant(TypedDict):
+    note: Note | None
+    participant: Participant
+
+
 class Level(TypedDict):
     as_of: Timestamp
     available: int
@@ -124,6 +184,23 @@ class Level(TypedDict):
 class Line(TypedDict):
     quantity: Quantity
     sku: Sku
+
+
+Names: TypeAlias = list[Participant]
+
+
+class NotifyTarget(TypedDict):
+    secret: str | None
+    url: WebhookUrl
+
+
+class NotifyUrl(TypedDict):
+    url: WebhookUrl
+
+
+class PageBarrierParticipant(TypedDict):
+    items: list[BarrierParticipant]
+    next: str | None
 
 
 class PageLevel(TypedDict):
@@ -140,6 +217,16 @@ class PatchSale(TypedDict):
     hold_seconds: NotRequired[int | None]
     hold_seconds_max: NotRequired[int | None]
     opens_at: NotRequired[Timestamp | None]
+
+
+class PutBarrier(TypedDict):
+    deadline_seconds: NotRequired[int | None]
+    expected: NotRequired[int | None]
+    mode: NotRequired[BarrierMode | None]
+    notify: NotRequired[list[NotifyUrl] | None]
+    participants: NotRequired[Names | None]
+    retention_seconds: NotRequired[int | None]
+    tolerated_failures: NotRequired[int | None]
 
 
 class PutSale(TypedDict):
@@ -208,6 +295,43 @@ class Adjustment(TypedDict):
     sku: Sku
 
 
+class Barrier(TypedDict):
+    barrier: BarrierId
+    completed: int
+    created_at: Timestamp
+    deadline: Timestamp
+    declared: int
+    ended_at: Timestamp | None
+    expected: int | None
+    failed: int
+    mode: BarrierMode
+    notify: list[NotifyTarget]
+    retention_seconds: int
+    sealed: bool
+    server_time: Timestamp
+    status: BarrierStatus
+    tolerated_failures: int | None
+
+
+class BarrierEnd(TypedDict):
+    barrier: BarrierId
+    completed: int
+    created_at: Timestamp
+    deadline: Timestamp
+    declared: int
+    ended_at: Timestamp
+    expected: int | None
+    failed: int
+    failed_participants: list[FailedParticipant]
+    link: str | None
+    missing: list[Participant]
+    mode: BarrierMode
+    previous_status: BarrierStatus
+    status: BarrierStatus
+    tolerated_failures: int | None
+    truncated: bool
+
+
 class BulkRequest(TypedDict):
     buyer: NotRequired[Buyer | None]
     hold_seconds: NotRequired[int | None]
@@ -224,12 +348,21 @@ class Confirm(TypedDict):
     reference: NotRequired[Reference | None]
 
 
+class Declare(TypedDict):
+    participants: Names
+
+
 class EventKind2(Sale):
     previous_status: NotRequired[str | None]
 
 
 class PageAdjustment(TypedDict):
     items: list[Adjustment]
+    next: str | None
+
+
+class PageBarrier(TypedDict):
+    items: list[Barrier]
     next: str | None
 
 
@@ -270,7 +403,7 @@ class EventKind1(Reservation):
     previous_status: NotRequired[str | None]
 
 
-EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2
+EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2 | BarrierEnd
 
 
 class PageReservation(TypedDict):
@@ -279,10 +412,13 @@ class PageReservation(TypedDict):
 
 
 class Problem(TypedDict):
-    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
+    barrier: NotRequired[Barrier | None]
+    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
     counted: NotRequired[int | None]
+    declared: NotRequired[int | None]
     detail: str
     errors: NotRequired[list[FieldError] | None]
+    expected: NotRequired[int | None]
     extendable_until: NotRequired[Timestamp | None]
     held: NotRequired[int | None]
     initial: NotRequired[int | None]

@@ -188,13 +188,13 @@ mod tests {
     #[test]
     fn all_keys_of_a_bucket_share_one_hash_tag() {
         let name: BarrierId = "import".parse().unwrap();
-        assert_eq!(barrier_bucket(&name), 9);
+        assert_eq!(barrier_bucket(&name), 13);
         let keys = BucketKeys::new(barrier_bucket(&name));
         assert_eq!(
             [&*keys.index, &*keys.due, &*keys.events],
-            ["st:{b:9}:index", "st:{b:9}:due", "st:{b:9}:events"]
+            ["st:{b:d}:index", "st:{b:d}:due", "st:{b:d}:events"]
         );
-        let own = "st:{b:9}:b:import";
+        let own = "st:{b:d}:b:import";
         let expected = ["", ":marks", ":missing", ":failed"].map(|name| format!("{own}{name}"));
         assert_eq!(keys.barrier(&name), expected);
         assert_eq!(BucketKeys::all().last().unwrap().due, "st:{b:f}:due");

@@ -240,6 +240,22 @@ impl Connection {
         answers.pop().unwrap_or_else(|| Err(StoreError::Reply("no answer".into())))
     }
 
+    /// One script, and in the same write a command whose answer nobody needs.
+    pub async fn call_with(
+        &mut self,
+        script: &Script,
+        cmd: &Cmd,
+        other: Option<Cmd>,
+    ) -> Result<Value, StoreError> {
+        let mut connection = self.inner.clone();
+        let unheard = async {
+            if let Some(other) = other {
+                let _ = connection.req_packed_command(&other).await;
+            }
+        };
+        futures_util::future::join(self.call(script, cmd), unheard).await.0
+    }
+
     /// Several scripts in one write; each has its own answer. NOSCRIPT proves that nothing ran, so the source is sent
     /// then, once, on the same connection.
     pub async fn call_all(&mut self, calls: &[(&Script, &Cmd)]) -> Vec<Result<Value, StoreError>> {

@@ -10,6 +10,7 @@ use crate::store::reply::{self, Fields};
 use crate::store::{Decided, Store, StoreError};
 use redis::Cmd;
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// One of the buckets of barriers.
@@ -17,12 +18,15 @@ use std::time::Instant;
 pub struct Bucket {
     pub(super) keys: BucketKeys,
     lane: Lane<Arrivals>,
+    /// Barriers that have changed, and nobody was told yet.
+    untold: Mutex<BTreeSet<BarrierId>>,
 }
 
 impl Bucket {
     /// Each of them.
     pub fn all() -> Vec<std::sync::Arc<Self>> {
-        BucketKeys::all().map(|keys| Self { keys, lane: Lane::default() }.into()).collect()
+        let bucket = |keys| Self { keys, lane: Lane::default(), untold: Mutex::default() };
+        BucketKeys::all().map(|keys| bucket(keys).into()).collect()
     }
 }
 
@@ -83,7 +87,10 @@ impl Target for Bucket {
     async fn carry(&self, committer: &Committer, connection: &mut Connection, round: Vec<Waits>) {
         let script = &committer.scripts.arrive;
         let begun = Instant::now();
-        let reply = connection.call(script, &self.call(committer, &round)).await.and_then(reply::batch);
+        // The hint of the round before goes along: nobody waits for it.
+        let call = self.call(committer, &round);
+        let reply = connection.call_with(script, &call, self.hint()).await;
+        let reply = reply.and_then(reply::batch);
         committer.metrics.commit(script.label(), round.len(), begun.elapsed());
         let mut changed = BTreeSet::new();
         match reply {
@@ -98,10 +105,10 @@ impl Target for Bucket {
             }
             reply => deliver(committer, round, reply, &mut changed),
         }
-        if !changed.is_empty() {
-            let names: Vec<&str> = changed.iter().map(BarrierId::as_str).collect();
-            let mut hint = redis::cmd("PUBLISH");
-            hint.arg(keys::BARRIER_HINTS).arg(names.join(" "));
+        self.untold().append(&mut changed);
+        if self.lane.is_empty()
+            && let Some(hint) = self.hint()
+        {
             // What is lost is read a moment later.
             let _ = connection.query(&hint).await;
         }
@@ -109,6 +116,21 @@ impl Target for Bucket {
 }
 
 impl Bucket {
+    fn untold(&self) -> MutexGuard<'_, BTreeSet<BarrierId>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever waits which barriers have changed.
+    fn hint(&self) -> Option<Cmd> {
+        let names = std::mem::take(&mut *self.untold());
+        let names: Vec<&str> = names.iter().map(BarrierId::as_str).collect();
+        (!names.is_empty()).then(|| {
+            let mut hint = redis::cmd("PUBLISH");
+            hint.arg(keys::BARRIER_HINTS).arg(names.join(" "));
+            hint
+        })
+    }
+
     fn call(&self, committer: &Committer, round: &[Waits]) -> Cmd {
         let mut places: HashMap<&BarrierId, usize> = HashMap::new();
         let mut barriers = Vec::new();

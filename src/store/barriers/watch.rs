@@ -7,12 +7,12 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 
 /// A barrier that nobody hints at is read this often, give or take a fifth.
 const REREAD_MS: u64 = 5_000;
-/// Hints that come within this are one: a barrier into which thousands arrive is not read for each.
+/// Two reads of a barrier are at least so far apart: one into which thousands arrive is not read for each.
 const GATHER: Duration = Duration::from_millis(20);
 /// While Redis is away.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
@@ -230,6 +230,7 @@ async fn hear(shared: &Shared) {
 /// Reads one barrier for all who wait for it, until it has ended or nobody waits.
 async fn read(store: &Store, watchers: &Watchers, name: BarrierId, seat: Arc<Seat>) {
     while watchers.has(&name, &seat) {
+        let read_at = Instant::now();
         let pause = match store.barrier(&name).await {
             Ok(Decision::Done(_, barrier)) => {
                 let pause = pause_of(&barrier);
@@ -257,7 +258,7 @@ async fn read(store: &Store, watchers: &Watchers, name: BarrierId, seat: Arc<Sea
             Err(_) => RETRY_PAUSE,
         };
         let _ = tokio::time::timeout(pause, seat.stirred.notified()).await;
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(GATHER.saturating_sub(read_at.elapsed())).await;
     }
 }
 

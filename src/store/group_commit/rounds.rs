@@ -83,6 +83,13 @@ impl<Q> Lane<Q> {
     }
 }
 
+impl<Q: Queues> Lane<Q> {
+    /// Whether nothing waits.
+    pub(in crate::store) fn is_empty(&self) -> bool {
+        self.lock().queues.len() == 0
+    }
+}
+
 impl Committer {
     /// Queues what `push` does, and sees to it that rounds are under way.
     pub(in crate::store) fn queue<T: Target, W>(

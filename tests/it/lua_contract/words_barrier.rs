@@ -360,8 +360,11 @@ pub async fn sweep() -> Answered {
     b.rig.answered
 }
 
-/// A call of each script that would write, were all well; the keys that it need not look at.
-fn calls(b: &Barriers) -> Vec<(&'static str, Vec<String>, Vec<String>, &'static [&'static str])> {
+/// Script, keys, arguments, and the keys that it need not look at.
+type Call = (&'static str, Vec<String>, Vec<String>, &'static [&'static str]);
+
+/// A call of each script that would write, were all well.
+fn calls(b: &Barriers) -> Vec<Call> {
     const NEW: &[&str] = &["b:new:marks", "b:new:missing", "b:new:failed"];
     let put = ["", "fp", "members", "2", "", "100000", "10000", ""];
     vec![

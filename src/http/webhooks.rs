@@ -1,6 +1,6 @@
 //! Webhook endpoints: who is told what. What became of each event is in `deliveries`.
 
-use super::answer::{self, Answer, carried_out, done};
+use super::answer::{self, Answer, Done, carried_out, done};
 use super::body::{Body, Document, Nothing};
 use super::extract::{At, Query, Who};
 use super::idempotency::Key;
@@ -215,5 +215,6 @@ pub async fn test_webhook(
         Sent::Failed { status, error, .. } => (false, status, Some(error)),
         Sent::Forbidden(why) => (false, None, Some(why)),
     };
-    answer::json(StatusCode::OK, &Tried { delivered, status, error, duration_ms })
+    let value = Tried { delivered, status, error, duration_ms };
+    carried_out(StatusCode::OK, &Done { outcome: Outcome::Unchanged, value })
 }

@@ -32,3 +32,4 @@ mod service;
 mod shop;
 mod support;
 mod tidy;
+mod webhooks;

@@ -24,7 +24,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("keys_command", &["api_keys", "config", "domain"]),
     ("webhooks", &["domain"]),
     ("workers", &["api_keys", "domain", "metrics", "store", "webhooks"]),
-    ("http", &["api_keys", "config", "domain", "metrics", "store"]),
+    ("http", &["api_keys", "config", "domain", "metrics", "store", "webhooks"]),
     (
         "app",
         &[

@@ -102,3 +102,13 @@ async fn lists_have_its_own_sales_only_and_cursors_tell_no_others() {
     assert_eq!(rest.body["items"][0]["sale"], "e");
     assert_eq!(rest.body["items"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_key_limited_to_sales_has_no_webhooks() {
+    let keyring = Keyring::new();
+    let token = keyring.add("partner", Scope::Operator, &["drop-*"]);
+    let service = keyring.service();
+    let limited = service.api.with_token(&token);
+    limited.post("/v1/webhooks", &json!({"url": "https://hooks.example/"})).await.expect(403, "forbidden");
+    limited.get("/v1/webhooks").await.expect(403, "forbidden");
+}

@@ -74,6 +74,7 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_webhook::deliveries().await,
         words_webhook::wrong_types().await,
         words_webhook::dismiss().await,
+        words_webhook::register().await,
         batches::deferred().await,
         words_barrier::fill().await,
         words_barrier::count().await,

@@ -214,3 +214,23 @@ pub async fn dismiss() -> Answered {
     assert!(rig.run("webhook/dismiss", &events, &args).await.unwrap_err().starts_with("CORRUPT "));
     rig.answered
 }
+
+/// A registration changes only as it was read.
+pub async fn register() -> Answered {
+    let mut rig = Rig::empty().await;
+    let keys = vec![format!("{}webhooks", rig.prefix)];
+    let args = |args: [&str; 4]| args.map(str::to_owned);
+    let mut call = async |one: [&str; 4]| rig.step("webhook/register", &keys, &args(one)).await;
+    call(["a", "", "first", "1"]).await.is("kept", &["webhooks a = first"]);
+    call(["a", "", "other", "1"]).await.is("lost", &[]);
+    call(["a", "other", "", "1"]).await.is("lost", &[]);
+    call(["b", "", "first", "1"]).await.is("too_many_webhooks", &[]);
+    call(["b", "first", "second", "1"]).await.is("lost", &[]);
+    call(["a", "first", "second", "1"]).await.is("kept", &["webhooks a = second"]);
+    call(["b", "", "", "1"]).await.is("kept", &[]);
+    call(["a", "second", "", "1"]).await.is("kept", &["webhooks a gone"]);
+    rig.tamper("RPUSH", "webhooks", &["x"]).await;
+    let answer = rig.run("webhook/register", &keys, &args(["a", "", "first", "1"])).await;
+    assert_eq!(answer.unwrap_err().split(" script:").next(), Some("CORRUPT webhooks"));
+    rig.answered
+}

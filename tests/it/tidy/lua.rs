@@ -6,7 +6,7 @@ use stockade::store::keys::SaleKeys;
 use stockade::store::scripts::Scripts;
 
 /// A full Redis must be able to give back and to empty itself.
-const ALLOW_OOM: [&str; 17] = [
+const ALLOW_OOM: [&str; 18] = [
     "barrier/cancel",
     "barrier/sweep",
     "reservation/archive",
@@ -23,6 +23,7 @@ const ALLOW_OOM: [&str; 17] = [
     "webhook/claim",
     "webhook/dismiss",
     "webhook/forget",
+    "webhook/register",
     "webhook/settle",
 ];
 const NO_WRITES: [&str; 9] = [

@@ -765,6 +765,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhooks/{webhook}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of a webhook
+         * @description Those that wait, by the time of their next try (the default), those that were delivered in the last 24 hours, or dead
+         *     letters, which are kept for 30 days; at most 10,000 of either. A target of `notify` is known by its id while it has
+         *     any.
+         *
+         *     Needs a key with the scope `operator`.
+         */
+        get: operations["deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deliver again
+         * @description One event, or all dead letters, as if they had just happened: at once, and then with all pauses. The message has the
+         *     same `webhook-id`. What is sent at this very moment is left alone. The endpoint must not be disabled, or they are
+         *     dead again.
+         *
+         *     Needs a key with the scope `operator`.
+         */
+        post: operations["redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1062,6 +1110,41 @@ export interface components {
             /** @description The names; those that are known already do no harm. */
             participants: components["schemas"]["Names"];
         };
+        /** @description One event for one endpoint. */
+        Delivery: {
+            /**
+             * Format: int32
+             * @description Tries that have begun, since the last redelivery.
+             */
+            attempts: number;
+            /** @description When it was queued. */
+            created_at: components["schemas"]["Timestamp"];
+            delivered_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: uuid
+             * @description Id of the event, and `webhook-id` of its message.
+             */
+            id: string;
+            /** @description What went wrong last, in a few words. */
+            last_error: string | null;
+            /**
+             * Format: int32
+             * @description HTTP status of the last answer; null if there was none.
+             */
+            last_status: number | null;
+            next_attempt_at: components["schemas"]["Timestamp"] | null;
+            /** @description Source of the event. */
+            source: string;
+            /** @description What became of it. */
+            status: components["schemas"]["DeliveryStatus"];
+            /** @description Type of the event. */
+            type: string;
+        };
+        /**
+         * @description What became of a delivery.
+         * @enum {string}
+         */
+        DeliveryStatus: "pending" | "delivered" | "dead";
         /** @description A CloudEvents 1.0 envelope. */
         Event: {
             /** @description Place in the stream: pass it as `after`. */
@@ -1219,6 +1302,12 @@ export interface components {
             next: string | null;
         };
         /** @description One page of a list. */
+        Page_Delivery: {
+            items: components["schemas"]["Delivery"][];
+            /** @description Pass it as `after` for the next page; null when this is the last. */
+            next: string | null;
+        };
+        /** @description One page of a list. */
         Page_Event: {
             items: components["schemas"]["Event"][];
             /** @description Pass it as `after` for the next page; null when this is the last. */
@@ -1294,7 +1383,7 @@ export interface components {
         Problem: {
             barrier?: components["schemas"]["Barrier"] | null;
             /** @enum {string} */
-            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
+            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
             /**
              * Format: int64
              * @description `buyer_limit`: the buyer's units that count.
@@ -1477,6 +1566,21 @@ export interface components {
          * @description Units of one SKU in a cart: 1..=1,000,000.
          */
         Quantity: number;
+        /** @description Which deliveries are to begin anew. */
+        Redeliver: {
+            /**
+             * Format: uuid
+             * @description The event, whatever became of it. Without it: all dead letters.
+             */
+            event?: string | null;
+        };
+        /** @description How many deliveries begin anew. */
+        Redelivered: {
+            /** @description There are more dead letters: call again. */
+            more: boolean;
+            /** @description So many. */
+            redelivered: number;
+        };
         /** @description The caller's own name for something: an order number, a reason. */
         Reference: string;
         /** @description Lines of one buyer in one status. */
@@ -1731,6 +1835,8 @@ export type BuyerSku = components['schemas']['BuyerSku'];
 export type BuyerStanding = components['schemas']['BuyerStanding'];
 export type Confirm = components['schemas']['Confirm'];
 export type Declare = components['schemas']['Declare'];
+export type Delivery = components['schemas']['Delivery'];
+export type DeliveryStatus = components['schemas']['DeliveryStatus'];
 export type Event = components['schemas']['Event'];
 export type EventKind = components['schemas']['EventKind'];
 export type Extend = components['schemas']['Extend'];
@@ -1750,6 +1856,7 @@ export type OperationId = components['schemas']['OperationId'];
 export type PageAdjustment = components['schemas']['Page_Adjustment'];
 export type PageBarrier = components['schemas']['Page_Barrier'];
 export type PageBarrierParticipant = components['schemas']['Page_BarrierParticipant'];
+export type PageDelivery = components['schemas']['Page_Delivery'];
 export type PageEvent = components['schemas']['Page_Event'];
 export type PageLevel = components['schemas']['Page_Level'];
 export type PageReservation = components['schemas']['Page_Reservation'];
@@ -1763,6 +1870,8 @@ export type PutBarrier = components['schemas']['PutBarrier'];
 export type PutSale = components['schemas']['PutSale'];
 export type PutSku = components['schemas']['PutSku'];
 export type Quantity = components['schemas']['Quantity'];
+export type Redeliver = components['schemas']['Redeliver'];
+export type Redelivered = components['schemas']['Redelivered'];
 export type Reference = components['schemas']['Reference'];
 export type Reservation = components['schemas']['Reservation'];
 export type ReservationId = components['schemas']['ReservationId'];
@@ -6235,6 +6344,230 @@ export interface operations {
                 };
             };
             /** @description `idempotency_key_reused`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deliveries: {
+        parameters: {
+            query?: {
+                /** @description `pending` (the default), `delivered` or `dead`. */
+                status?: string;
+                /** @description Most items of the page. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the webhook */
+                webhook: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Delivery"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_webhook` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    redeliver: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the webhook */
+                webhook: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Redeliver"];
+            };
+        };
+        responses: {
+            /** @description How many begin anew */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Redelivered"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_webhook`, `unknown_delivery` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
             422: {
                 headers: {
                     [name: string]: unknown;

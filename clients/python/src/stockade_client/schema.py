@@ -20,6 +20,9 @@ BarrierStatus: TypeAlias = Literal["open", "completed", "failed", "timed_out", "
 Buyer: TypeAlias = str
 
 
+DeliveryStatus: TypeAlias = Literal["pending", "delivered", "dead"]
+
+
 class Extend(TypedDict):
     hold_seconds: int
 
@@ -72,6 +75,15 @@ class PutSku(TypedDict):
 
 
 Quantity: TypeAlias = int
+
+
+class Redeliver(TypedDict):
+    event: NotRequired[str | None]
+
+
+class Redelivered(TypedDict):
+    more: bool
+    redelivered: int
 
 
 Reference: TypeAlias = str
@@ -166,6 +178,19 @@ class BuyerStanding(TypedDict):
     units: int | None
 
 
+class Delivery(TypedDict):
+    attempts: int
+    created_at: Timestamp
+    delivered_at: Timestamp | None
+    id: str
+    last_error: str | None
+    last_status: int | None
+    next_attempt_at: Timestamp | None
+    source: str
+    status: DeliveryStatus
+    type: str
+
+
 class FailedParticipant(TypedDict):
     note: Note | None
     participant: Participant
@@ -200,6 +225,11 @@ class NotifyUrl(TypedDict):
 
 class PageBarrierParticipant(TypedDict):
     items: list[BarrierParticipant]
+    next: str | None
+
+
+class PageDelivery(TypedDict):
+    items: list[Delivery]
     next: str | None
 
 
@@ -413,7 +443,7 @@ class PageReservation(TypedDict):
 
 class Problem(TypedDict):
     barrier: NotRequired[Barrier | None]
-    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
+    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
     counted: NotRequired[int | None]
     declared: NotRequired[int | None]
     detail: str

@@ -125,10 +125,10 @@ impl Event {
     }
 
     /// What is sent to try an endpoint. It is in no stream.
-    pub fn test(webhook: Webhook, time: Timestamp) -> Self {
+    pub fn test(id: Uuid, webhook: Webhook, time: Timestamp) -> Self {
         Self {
             specversion: "1.0",
-            id: Uuid::new_v4(),
+            id,
             source: format!("/v1/webhooks/{}", webhook.id),
             kind: format!("{TYPE_PREFIX}webhook.test"),
             subject: Some(webhook.id.to_string()),

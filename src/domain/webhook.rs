@@ -103,6 +103,7 @@ pub struct RegisterWebhook {
 #[serde(deny_unknown_fields)]
 pub struct PatchWebhook {
     /// Where messages go from now on.
+    #[serde(default, deserialize_with = "given")]
     pub url: Option<WebhookUrl>,
     /// Types of events that are wanted; null: all.
     #[schema(value_type = Option<Vec<TypePattern>>, min_items = 1, max_items = 50)]
@@ -113,6 +114,7 @@ pub struct PatchWebhook {
     #[serde(default, deserialize_with = "given")]
     pub sales: Option<Option<Vec<SalePattern>>>,
     /// True: nothing is sent, and nothing new is kept for it. False: what happens from now on is.
+    #[serde(default, deserialize_with = "given")]
     pub disabled: Option<bool>,
 }
 
@@ -193,7 +195,7 @@ impl From<&Endpoint> for Webhook {
 }
 
 /// The same, with what signs its messages: told when it is made, and to nobody else.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Clone, Serialize, ToSchema)]
 pub struct WebhookSecret {
     /// The endpoint.
     #[serde(flatten)]

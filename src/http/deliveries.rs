@@ -4,6 +4,7 @@ use super::answer::{self, Answer, Done, carried_out};
 use super::body::{Body, Document};
 use super::extract::{At, Parameters, Query, QueryParameters, Who};
 use super::problem::{Code, Problem};
+use super::webhooks::check_caller;
 use crate::domain::page::is_reservation_cursor;
 use crate::domain::{Caller, Delivery, DeliveryStatus, Outcome, Page, PageRequest, WebhookId};
 use crate::store::Store;
@@ -48,13 +49,9 @@ pub struct Redelivered {
     more: bool,
 }
 
-/// Its deliveries may be of any sale: who may not see all sales does not see it.
 async fn check(store: &Store, caller: &Caller, webhook: WebhookId) -> Result<(), Problem> {
-    if caller.may_see_all() && store.has_queue(webhook).await? {
-        Ok(())
-    } else {
-        Err(Problem::new(Code::UnknownWebhook))
-    }
+    check_caller(caller)?;
+    if store.has_queue(webhook).await? { Ok(()) } else { Err(Problem::new(Code::UnknownWebhook)) }
 }
 
 /// List the deliveries of a webhook

@@ -16,6 +16,7 @@ use actix_web::web::Data;
 use serde::Serialize;
 use std::time::Instant;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 impl Document for RegisterWebhook {}
 impl Document for PatchWebhook {
@@ -36,7 +37,7 @@ pub struct Tried {
 }
 
 /// An endpoint may hear of any sale: who may not see all sales sees none of them.
-fn check_caller(caller: &Caller) -> Result<(), Problem> {
+pub(super) fn check_caller(caller: &Caller) -> Result<(), Problem> {
     if caller.may_see_all() { Ok(()) } else { Err(Problem::new(Code::Forbidden)) }
 }
 
@@ -91,12 +92,11 @@ pub async fn register_webhook(
 )]
 pub async fn webhooks(store: Data<Store>, Who(caller): Who, Query(page): Query<PageRequest>) -> Answer {
     check_caller(&caller)?;
-    let is_uuid = |text: &str| uuid::Uuid::try_parse(text).is_ok();
-    page.check(is_uuid)?;
-    let after = page.after.as_deref().unwrap_or_default();
+    page.check(|text| Uuid::try_parse(text).is_ok())?;
+    let after = page.after.as_deref().and_then(|text| Uuid::try_parse(text).ok());
     let all = store.webhooks().await?;
     let mut items: Vec<Webhook> =
-        all.iter().filter(|endpoint| endpoint.id.to_string().as_str() > after).map(Webhook::from).collect();
+        all.iter().filter(|endpoint| Some(endpoint.id.0) > after).map(Webhook::from).collect();
     let has_more = items.len() > page.limit;
     items.truncate(page.limit);
     let next = items.last().filter(|_| has_more).map(|last| last.id.to_string());
@@ -187,7 +187,8 @@ pub async fn rotate_secret(
 /// Try a webhook
 ///
 /// Sends one `dev.stockade.webhook.test` now, also to one that is disabled, and says what became of it. It is not tried
-/// again, and nothing of the receiver's answer but its status is shown.
+/// again, and nothing of the receiver's answer but its status is shown. The same `Idempotency-Key` sends the same
+/// `webhook-id`.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook}/test", operation_id = "test_webhook", tag = "Webhooks",
     params(("webhook" = WebhookId, Path, description = "Id of the webhook")),
@@ -198,13 +199,14 @@ pub async fn test_webhook(
     sender: Data<Sender>,
     Who(caller): Who,
     At(webhook): At<WebhookId>,
-    _key: Key,
+    Key(key): Key,
     _body: Body<Nothing>,
 ) -> Answer {
     check_caller(&caller)?;
     let endpoint: Endpoint = done(store.webhook(webhook).await)?.value;
     let at = store.now().await?;
-    let event = Event::test(Webhook::from(&endpoint), at);
+    let id = store.ids().await?.operation(&format!("test {webhook}"), &caller, key.as_ref());
+    let event = Event::test(id.0, Webhook::from(&endpoint), at);
     let body = serde_json::to_vec(&event).map_err(|_| Problem::new(Code::Internal))?;
     let begun = Instant::now();
     let sent = sender.send(&endpoint, &Message { id: event.id.to_string(), at, body: body.into() }).await;
@@ -213,7 +215,7 @@ pub async fn test_webhook(
         Sent::Delivered(status) => (true, Some(status), None),
         Sent::Gone => (false, Some(410), Some("gone")),
         Sent::Failed { status, error, .. } => (false, status, Some(error)),
-        Sent::Forbidden(why) => (false, None, Some(why)),
+        Sent::Forbidden(_) => (false, None, Some("forbidden")),
     };
     let value = Tried { delivered, status, error, duration_ms };
     carried_out(StatusCode::OK, &Done { outcome: Outcome::Unchanged, value })

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Tries of one change before it is given up: each lost one is somebody else's change.
 const TRIES_MAX: usize = 10;
+/// Secrets that sign at the same time, and rotations whose repeats are known: more than anybody needs in a day.
+const ROTATIONS_MAX: usize = 8;
 /// So long the secret before a rotation signs as well.
 const ROTATION_MS: i64 = 86_400_000;
 
@@ -18,8 +20,8 @@ struct Registration {
     endpoint: Endpoint,
     /// Of the request that registered it: tells another body under the same key.
     fingerprint: String,
-    /// The operation that rotated the secret last.
-    rotated_by: Option<String>,
+    /// The operations that rotated the secret last, the newest first.
+    rotated_by: Vec<String>,
 }
 
 /// Now: by all clocks, and by the server's own alone.
@@ -77,7 +79,7 @@ impl Store {
                 let endpoint =
                     Endpoint { id, url, types, sales, secrets, disabled_at, created_at, since_ms, version };
                 let fingerprint = fingerprint.clone();
-                Ok((Outcome::Created, Some(Registration { endpoint, fingerprint, rotated_by: None })))
+                Ok((Outcome::Created, Some(Registration { endpoint, fingerprint, rotated_by: Vec::new() })))
             }
         })
         .await
@@ -106,17 +108,19 @@ impl Store {
         let operation = ids::short(self.ids().await?.operation(&format!("rotate {webhook}"), caller, key).0);
         self.change_webhook(webhook, move |found, now| {
             let mut found = found.ok_or(Refusal::UnknownWebhook)?;
-            if found.rotated_by.as_deref() == Some(&operation) {
+            if found.rotated_by.contains(&operation) {
                 return Ok((Outcome::Replayed, Some(found)));
             }
             let until = Timestamp::from_ms(now.at.as_ms() + ROTATION_MS);
             let secrets = &mut found.endpoint.secrets;
             secrets.retain(|old| old.until.is_none_or(|until| now.at < until));
-            // Of those on their way out the newest is enough: a message carries two signatures at most.
-            secrets.truncate(1);
-            secrets.iter_mut().for_each(|old| old.until = until);
+            for old in secrets.iter_mut().filter(|old| old.until.is_none()) {
+                old.until = until;
+            }
             secrets.insert(0, SigningSecret { secret: secret.clone(), until: None });
-            found.rotated_by = Some(operation.clone());
+            secrets.truncate(ROTATIONS_MAX);
+            found.rotated_by.insert(0, operation.clone());
+            found.rotated_by.truncate(ROTATIONS_MAX);
             Ok((Outcome::Changed, Some(found)))
         })
         .await
@@ -128,15 +132,20 @@ impl Store {
         self.patch_webhook(webhook, patch).await.map(drop)
     }
 
-    /// Removes an endpoint; the notifier removes its deliveries.
-    pub async fn delete_webhook(&self, webhook: WebhookId) -> Decided<Endpoint> {
+    /// Removes an endpoint; the notifier removes its deliveries. A repeat is one for as long as that may take.
+    pub async fn delete_webhook(&self, webhook: WebhookId) -> Result<Decision<()>, StoreError> {
+        if self.registered(webhook).await?.is_none() {
+            let is_repeat = self.is_gone(webhook).await?;
+            let unknown = Decision::Refused(Refusal::UnknownWebhook);
+            return Ok(if is_repeat { Decision::Done(Outcome::Replayed, ()) } else { unknown });
+        }
         // First: if this process ends in between, what is still registered keeps its deliveries.
         self.forget_webhook(webhook).await?;
-        self.change_webhook(webhook, |found, _| match found {
+        let change = |found: Option<Registration>, _: &Now| match found {
             Some(_) => Ok((Outcome::Deleted, None)),
             None => Err(Refusal::UnknownWebhook),
-        })
-        .await
+        };
+        self.change_webhook(webhook, change).await?.try_map(|_| Ok(()))
     }
 
     /// Runs to its end even if its caller goes away. The value is the endpoint after the change; of one that is removed,

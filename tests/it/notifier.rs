@@ -35,7 +35,7 @@ async fn register(server: &RedisServer, url: &str, filters: Value) -> WebhookId 
     let endpoint = json!({
         "id": id, "url": url, "types": filters["types"], "sales": filters["sales"], "disabled_at": null,
         "secrets": [{"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "until": null}], "version": 1,
-        "fingerprint": "", "rotated_by": null,
+        "fingerprint": "", "rotated_by": [],
         "created_at": "2026-11-30T18:00:00.000Z", "since_ms": seconds * 1000 + micros / 1000,
     });
     let () =

@@ -59,7 +59,9 @@ async fn a_webhook_is_registered_listed_changed_and_deleted() {
     assert_eq!((&enabled["status"], &enabled["disabled_at"]), (&json!("enabled"), &Value::Null));
 
     assert_eq!(service.api.call("DELETE", &path(&made)).send().await.expect(204, "").text, "");
-    for method in ["GET", "DELETE", "PATCH"] {
+    let repeat = service.api.call("DELETE", &path(&made)).send().await.expect(204, "");
+    assert_eq!(repeat.outcome(), "replayed");
+    for method in ["GET", "PATCH"] {
         let call = service.api.call(method, &path(&made));
         let call = if method == "PATCH" { patch(&service.api, &made, &json!({})) } else { call };
         call.send().await.expect(404, "unknown_webhook");
@@ -104,9 +106,11 @@ async fn a_secret_is_rotated_once_a_key_and_both_sign_for_a_day() {
         [&made, &rotated].map(|of| received.is_signed_with(of["secret"].as_str().unwrap()))
     };
     assert_eq!(signed_with().await, [true, true]);
-    // A second rotation leaves two.
+    // Each signs for its day.
     let again = rotate(&new_key()).await.expect(200, "").body;
-    assert_eq!(signed_with().await, [false, true]);
+    assert_eq!(signed_with().await, [true, true]);
+    // A late repeat of the first still rotates nothing.
+    assert_eq!(rotate(&key).await.expect(200, "").body["secret"], again["secret"]);
     service.advance_seconds(86_400);
     assert_eq!(signed_with().await, [false, false]);
     assert!(receiver.received().pop().unwrap().is_signed_with(again["secret"].as_str().unwrap()));
@@ -164,8 +168,13 @@ async fn what_is_wrong_is_named_and_changes_nothing() {
         .expect(422, "forbidden_target");
     let problem = patch(&service.api, &made, &json!({"sales": []})).send().await.body;
     assert_eq!(problem["errors"][0]["field"], "/sales");
+    for field in ["url", "disabled"] {
+        let body = json!({field: null});
+        patch(&service.api, &made, &body).send().await.names(&format!("/{field}"));
+    }
     for id in ["none", "2f9b4f4e-8d3b-8f4e-9d3b-8f4e9d3b8f4e"] {
         service.api.get(&format!("/v1/webhooks/{id}")).await.expect(404, "unknown_webhook");
+        service.api.call("DELETE", &format!("/v1/webhooks/{id}")).send().await.expect(404, "unknown_webhook");
     }
     service.api.get("/v1/webhooks?after=x").await.expect(422, "invalid_request");
 }

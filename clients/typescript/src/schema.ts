@@ -765,6 +765,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the webhooks
+         * @description Needs a key with the scope `operator`.
+         */
+        get: operations["webhooks"];
+        put?: never;
+        /**
+         * Register a webhook
+         * @description Every event that is wanted, from now on, is sent there by POST: signed as Standard Webhooks has it, at least once,
+         *     with a `webhook-id` that stays the same. The secret is told here alone. The same `Idempotency-Key` is the same
+         *     webhook.
+         *
+         *     Needs a key with the scope `operator`.
+         */
+        post: operations["register_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a webhook
+         * @description Needs a key with the scope `operator`.
+         */
+        get: operations["webhook"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook
+         * @description What was not delivered yet will not be.
+         *
+         *     Needs a key with the scope `operator`.
+         */
+        delete: operations["delete_webhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a webhook
+         * @description A merge patch: what is left out stays. One that is enabled again hears of what happens from then on.
+         *
+         *     Needs a key with the scope `operator`.
+         */
+        patch: operations["patch_webhook"];
+        trace?: never;
+    };
     "/v1/webhooks/{webhook}/deliveries": {
         parameters: {
             query?: never;
@@ -807,6 +867,53 @@ export interface paths {
          *     Needs a key with the scope `operator`.
          */
         post: operations["redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the secret of a webhook
+         * @description From now on messages carry a signature of the new secret, and for a day one of the secret before it as well: time to
+         *     tell the receiver.
+         *
+         *     Needs a key with the scope `operator`.
+         */
+        post: operations["rotate_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a webhook
+         * @description Sends one `dev.stockade.webhook.test` now, also to one that is disabled, and says what became of it. It is not tried
+         *     again, and nothing of the receiver's answer but its status is shown. The same `Idempotency-Key` sends the same
+         *     `webhook-id`.
+         *
+         *     Needs a key with the scope `operator`.
+         */
+        post: operations["test_webhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1158,7 +1265,7 @@ export interface components {
              * @description UUIDv5 of source and cursor: the same event has the same id for ever.
              */
             id: string;
-            /** @description `/v1/sales/{sale}`, `/v1/barriers/{barrier}`. */
+            /** @description `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/webhooks/{webhook}`. */
             source: string;
             /** @description Always `1.0`. */
             specversion: string;
@@ -1176,7 +1283,7 @@ export interface components {
         }) | components["schemas"]["Adjustment"] | components["schemas"]["Level"] | (components["schemas"]["Sale"] & {
             /** @description Its switch before; null where it is new. */
             previous_status?: string | null;
-        }) | components["schemas"]["BarrierEnd"];
+        }) | components["schemas"]["BarrierEnd"] | components["schemas"]["Webhook"];
         /** @description Body of extend. */
         Extend: {
             /**
@@ -1331,6 +1438,12 @@ export interface components {
             /** @description Pass it as `after` for the next page; null when this is the last. */
             next: string | null;
         };
+        /** @description One page of a list. */
+        Page_Webhook: {
+            items: components["schemas"]["Webhook"][];
+            /** @description Pass it as `after` for the next page; null when this is the last. */
+            next: string | null;
+        };
         /** @description One that a barrier waits for. */
         Participant: string;
         /**
@@ -1371,6 +1484,16 @@ export interface components {
             hold_seconds_max?: number | null;
             opens_at?: components["schemas"]["Timestamp"] | null;
         };
+        /** @description Body of PATCH webhook, a merge patch (RFC 7396). */
+        PatchWebhook: {
+            /** @description True: nothing is sent, and nothing new is kept for it. False: what happens from now on is. */
+            disabled?: boolean | null;
+            /** @description Sales whose events are wanted; null: all, and what belongs to no sale. */
+            sales?: components["schemas"]["SalePattern"][] | null;
+            /** @description Types of events that are wanted; null: all. */
+            types?: components["schemas"]["TypePattern"][] | null;
+            url?: components["schemas"]["WebhookUrl"] | null;
+        };
         /** @description Answer of a probe. */
         Probe: {
             /**
@@ -1383,7 +1506,7 @@ export interface components {
         Problem: {
             barrier?: components["schemas"]["Barrier"] | null;
             /** @enum {string} */
-            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
+            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "too_many_webhooks" | "forbidden_target" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
             /**
              * Format: int64
              * @description `buyer_limit`: the buyer's units that count.
@@ -1583,6 +1706,15 @@ export interface components {
         };
         /** @description The caller's own name for something: an order number, a reason. */
         Reference: string;
+        /** @description Body of POST webhooks. */
+        RegisterWebhook: {
+            /** @description Names of the sales whose events are wanted, such as `drop-*`; default: all, and what belongs to no sale. */
+            sales?: components["schemas"]["SalePattern"][] | null;
+            /** @description Types of events that are wanted, such as `barrier.*`; default: all. */
+            types?: components["schemas"]["TypePattern"][] | null;
+            /** @description Where messages go. */
+            url: components["schemas"]["WebhookUrl"];
+        };
         /** @description Lines of one buyer in one status. */
         Reservation: {
             buyer: components["schemas"]["Buyer"] | null;
@@ -1727,6 +1859,8 @@ export interface components {
         };
         /** @description Name of a sale. */
         SaleId: string;
+        /** @description Names of sales: `*` stands for any characters, or none. */
+        SalePattern: string;
         /**
          * @description What a sale does with a request to reserve now.
          * @enum {string}
@@ -1807,6 +1941,58 @@ export interface components {
              */
             sold: number;
         };
+        /** @description What became of a message that was sent to try an endpoint. */
+        Tried: {
+            /** @description The receiver has it: it answered 2xx. */
+            delivered: boolean;
+            /**
+             * Format: int64
+             * @description Milliseconds until that was known.
+             */
+            duration_ms: number;
+            /** @description What went wrong, in a few words; null where nothing did. */
+            error?: string | null;
+            /**
+             * Format: int32
+             * @description HTTP status of the answer; null if there was none.
+             */
+            status?: number | null;
+        };
+        /** @description Type of events without `dev.stockade.`: `barrier.completed`; a `*` at the end stands for any characters. */
+        TypePattern: string;
+        /** @description An endpoint as callers see it: without its secrets. */
+        Webhook: {
+            /** @description Since when it is registered. */
+            created_at: components["schemas"]["Timestamp"];
+            disabled_at?: components["schemas"]["Timestamp"] | null;
+            /** @description Its id. */
+            id: components["schemas"]["WebhookId"];
+            /** @description Sales whose events are wanted; null: all, and what belongs to no sale. */
+            sales?: components["schemas"]["SalePattern"][] | null;
+            /** @description Whether anything is sent. */
+            status: components["schemas"]["WebhookStatus"];
+            /** @description Types of events that are wanted; null: all. */
+            types?: components["schemas"]["TypePattern"][] | null;
+            /** @description Where messages go. */
+            url: components["schemas"]["WebhookUrl"];
+        };
+        /**
+         * Format: uuid
+         * @description Id of an endpoint: a UUIDv8 made from the store's secret, the caller and the idempotency key; of a target of
+         *     `notify`, from its URL.
+         */
+        WebhookId: string;
+        /** @description The same, with what signs its messages: told when it is made, and to nobody else. */
+        WebhookSecret: components["schemas"]["Webhook"] & {
+            previous_until?: components["schemas"]["Timestamp"] | null;
+            /** @description Signs its messages from now on: `whsec_` and base64. */
+            secret: string;
+        };
+        /**
+         * @description Whether anything is sent.
+         * @enum {string}
+         */
+        WebhookStatus: "enabled" | "disabled";
         /** @description Where the messages of a webhook go. */
         WebhookUrl: string;
     };
@@ -1861,8 +2047,10 @@ export type PageEvent = components['schemas']['Page_Event'];
 export type PageLevel = components['schemas']['Page_Level'];
 export type PageReservation = components['schemas']['Page_Reservation'];
 export type PageSale = components['schemas']['Page_Sale'];
+export type PageWebhook = components['schemas']['Page_Webhook'];
 export type Participant = components['schemas']['Participant'];
 export type PatchSale = components['schemas']['PatchSale'];
+export type PatchWebhook = components['schemas']['PatchWebhook'];
 export type Probe = components['schemas']['Probe'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemType = components['schemas']['ProblemType'];
@@ -1873,6 +2061,7 @@ export type Quantity = components['schemas']['Quantity'];
 export type Redeliver = components['schemas']['Redeliver'];
 export type Redelivered = components['schemas']['Redelivered'];
 export type Reference = components['schemas']['Reference'];
+export type RegisterWebhook = components['schemas']['RegisterWebhook'];
 export type Reservation = components['schemas']['Reservation'];
 export type ReservationId = components['schemas']['ReservationId'];
 export type ReservationLine = components['schemas']['ReservationLine'];
@@ -1883,6 +2072,7 @@ export type Retake = components['schemas']['Retake'];
 export type Return = components['schemas']['Return'];
 export type Sale = components['schemas']['Sale'];
 export type SaleId = components['schemas']['SaleId'];
+export type SalePattern = components['schemas']['SalePattern'];
 export type SaleStatus = components['schemas']['SaleStatus'];
 export type Seal = components['schemas']['Seal'];
 export type Shortfall = components['schemas']['Shortfall'];
@@ -1891,6 +2081,12 @@ export type SkuSpec = components['schemas']['SkuSpec'];
 export type Skus = components['schemas']['Skus'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type Totals = components['schemas']['Totals'];
+export type Tried = components['schemas']['Tried'];
+export type TypePattern = components['schemas']['TypePattern'];
+export type Webhook = components['schemas']['Webhook'];
+export type WebhookId = components['schemas']['WebhookId'];
+export type WebhookSecret = components['schemas']['WebhookSecret'];
+export type WebhookStatus = components['schemas']['WebhookStatus'];
 export type WebhookUrl = components['schemas']['WebhookUrl'];
 export type $defs = Record<string, never>;
 export interface operations {
@@ -6372,6 +6568,531 @@ export interface operations {
             };
         };
     };
+    webhooks: {
+        parameters: {
+            query?: {
+                /** @description Most items of the page. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of webhooks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Webhook"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    register_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RegisterWebhook"];
+            };
+        };
+        responses: {
+            /** @description It was registered by this key before */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            /** @description It is registered */
+            201: {
+                headers: {
+                    Location?: string;
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_webhooks` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden_target`, `idempotency_key_reused`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook */
+                webhook: components["schemas"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhook, without its secret */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_webhook` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the webhook */
+                webhook: components["schemas"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone */
+            204: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `idempotency_key_invalid` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_webhook` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    patch_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the webhook */
+                webhook: components["schemas"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": components["schemas"]["PatchWebhook"];
+            };
+        };
+        responses: {
+            /** @description The webhook as it is now */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_webhook` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden_target`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     deliveries: {
         parameters: {
             query?: {
@@ -6523,6 +7244,260 @@ export interface operations {
                 };
             };
             /** @description `unknown_webhook`, `unknown_delivery` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotate_secret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the webhook */
+                webhook: components["schemas"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhook with its new secret */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_webhook` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    test_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the webhook */
+                webhook: components["schemas"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What became of the message */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tried"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_webhook` */
             404: {
                 headers: {
                     [name: string]: unknown;

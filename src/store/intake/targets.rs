@@ -81,6 +81,13 @@ impl Store {
         self.query(&cmd).await.map(drop)
     }
 
+    /// Whether an endpoint was deleted a short while ago.
+    pub async fn is_gone(&self, webhook: WebhookId) -> Result<bool, StoreError> {
+        let mut cmd = redis::cmd("ZSCORE");
+        cmd.arg(keys::WEBHOOKS_GONE).arg(webhook.to_string());
+        Ok(self.query(&cmd).await? != redis::Value::Nil)
+    }
+
     /// Deleted endpoints whose deliveries are to be removed, and until when.
     pub async fn gone_webhooks(&self) -> Result<Vec<(WebhookId, Timestamp)>, StoreError> {
         let mut cmd = redis::cmd("ZRANGE");

@@ -57,6 +57,7 @@ async fn deliveries_are_listed_by_status_and_dead_ones_delivered_again() {
     let mut connection = service.redis.connection().await;
     let endpoint = json!({
         "id": webhook, "url": receiver.url(), "types": null, "sales": null, "disabled_at": null, "version": 3,
+        "fingerprint": "", "rotated_by": [],
         "secrets": [{"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "until": null}],
         "created_at": "2026-11-30T18:00:00.000Z", "since_ms": 99_999_999_999_999_u64,
     });

@@ -140,7 +140,8 @@ fn headers_name_as_many_keys_as_they_count() {
             if last == 999 {
                 continue;
             }
-            let tags = ["st:{sale}:", "st:{b:x}:", "st:{w:id}:"];
+            // A key without a tag stands alone.
+            let tags = ["st:{sale}:", "st:{b:x}:", "st:{w:id}:", "st:"];
             let names = tags.into_iter().find_map(|tag| said.strip_prefix(tag));
             let names = names.unwrap_or_else(|| panic!("{}: {said}", source.name));
             let names: Vec<&str> = names.split_whitespace().collect();

@@ -98,6 +98,9 @@ ReservationStatus: TypeAlias = Literal["held", "confirmed", "released", "expired
 SaleId: TypeAlias = str
 
 
+SalePattern: TypeAlias = str
+
+
 SaleStatus: TypeAlias = Literal["closed", "paused", "scheduled", "open"]
 
 
@@ -124,6 +127,22 @@ class Totals(TypedDict):
     granted: int
     held: int
     sold: int
+
+
+class Tried(TypedDict):
+    delivered: bool
+    duration_ms: int
+    error: NotRequired[str | None]
+    status: NotRequired[int | None]
+
+
+TypePattern: TypeAlias = str
+
+
+WebhookId: TypeAlias = str
+
+
+WebhookStatus: TypeAlias = Literal["enabled", "disabled"]
 
 
 WebhookUrl: TypeAlias = str
@@ -249,6 +268,13 @@ class PatchSale(TypedDict):
     opens_at: NotRequired[Timestamp | None]
 
 
+class PatchWebhook(TypedDict):
+    disabled: NotRequired[bool | None]
+    sales: NotRequired[list[SalePattern] | None]
+    types: NotRequired[list[TypePattern] | None]
+    url: NotRequired[WebhookUrl | None]
+
+
 class PutBarrier(TypedDict):
     deadline_seconds: NotRequired[int | None]
     expected: NotRequired[int | None]
@@ -269,6 +295,12 @@ class PutSale(TypedDict):
     hold_seconds_max: NotRequired[int | None]
     opens_at: NotRequired[Timestamp | None]
     stock: NotRequired[Skus]
+
+
+class RegisterWebhook(TypedDict):
+    sales: NotRequired[list[SalePattern] | None]
+    types: NotRequired[list[TypePattern] | None]
+    url: WebhookUrl
 
 
 class ReservationLine(TypedDict):
@@ -313,6 +345,21 @@ class Shortfall(TypedDict):
     held: int
     requested: int
     sku: Sku
+
+
+class Webhook(TypedDict):
+    created_at: Timestamp
+    disabled_at: NotRequired[Timestamp | None]
+    id: WebhookId
+    sales: NotRequired[list[SalePattern] | None]
+    status: WebhookStatus
+    types: NotRequired[list[TypePattern] | None]
+    url: WebhookUrl
+
+
+class WebhookSecret(Webhook):
+    previous_until: NotRequired[Timestamp | None]
+    secret: str
 
 
 class Adjustment(TypedDict):
@@ -401,6 +448,11 @@ class PageSale(TypedDict):
     next: str | None
 
 
+class PageWebhook(TypedDict):
+    items: list[Webhook]
+    next: str | None
+
+
 class Reservation(TypedDict):
     buyer: Buyer | None
     created_at: Timestamp
@@ -433,7 +485,7 @@ class EventKind1(Reservation):
     previous_status: NotRequired[str | None]
 
 
-EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2 | BarrierEnd
+EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2 | BarrierEnd | Webhook
 
 
 class PageReservation(TypedDict):
@@ -443,7 +495,7 @@ class PageReservation(TypedDict):
 
 class Problem(TypedDict):
     barrier: NotRequired[Barrier | None]
-    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
+    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
     counted: NotRequired[int | None]
     declared: NotRequired[int | None]
     detail: str

@@ -13,6 +13,10 @@ local fragments = {
     "PARTICIPANTS_MAX", "LISTED_MAX", "barrier_events", "read_barrier", "the_barrier", "is_late", "number_text",
     "barrier_text", "end_text", "set", "end_barrier", "time_out_if_late", "end_if_done", "fired_text", "write_barrier",
   },
+  _delivery = {
+    "STATUS", "ATTEMPTS", "ENDED_AT", "SINCE", "LAST_STATUS", "LAST_ERROR", "TOKEN", "read_delivery", "id_of", "is_claimed",
+    "write_deliveries",
+  },
   _stock = { "read_levels", "move", "level_text", "changed_levels", "adjustment_text" },
   _rules = { "RULES", "read_rules", "sale_text" },
   _book = {
@@ -50,9 +54,11 @@ files["lua/reservation/list.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/inspect.lua"] = { read_globals = joined("_read") }
 files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules") }
 files["lua/barrier"] = { read_globals = joined("_read", "_barrier") }
+files["lua/webhook"] = { read_globals = joined("_read", "_delivery") }
 -- A fragment defines what others use.
 files["lua/shared"] = { ignore = { "211" } }
 files["lua/shared/_barrier.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_delivery.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_stock.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_rules.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_book.lua"] = { read_globals = joined("_read", "_stock") }

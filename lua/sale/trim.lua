@@ -51,12 +51,12 @@ end
 -- How far the group has read; nil when there is none.
 local function last_read()
   for _, fields in ipairs(redis.call('XINFO', 'GROUPS', events_key)) do
-    local found = {}
+    local named = {}
     for n = 1, #fields, 2 do
-      found[fields[n]] = fields[n + 1]
+      named[fields[n]] = fields[n + 1]
     end
-    if found.name == group then
-      return found['last-delivered-id']
+    if named.name == group then
+      return named['last-delivered-id']
     end
   end
 end

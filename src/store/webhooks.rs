@@ -30,6 +30,15 @@ struct Now {
     server_ms: u64,
 }
 
+/// What became of a change.
+#[derive(Debug, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    /// Somebody was faster.
+    Lost,
+    TooMany,
+}
+
 /// What is to be kept, and how the change is called; or why there is none.
 type Changed = Result<(Outcome, Option<Registration>), Refusal>;
 
@@ -183,18 +192,32 @@ impl Store {
             }
             let after = after.map(|after| serde_json::to_string(&after)).transpose();
             let after = after.map_err(|error| StoreError::Reply(error.to_string()))?;
-            let script = &self.scripts().register;
-            let mut cmd = script.call(1);
-            cmd.arg(keys::WEBHOOKS).arg(webhook.to_string()).arg(text.unwrap_or_default());
-            cmd.arg(after.unwrap_or_default()).arg(WEBHOOKS_MAX);
-            match self.call(script, &cmd).await?.first().map(String::as_str) {
-                Some("kept") => return Ok(Decision::Done(outcome, value)),
-                Some("too_many_webhooks") => return Ok(Decision::Refused(Refusal::TooManyWebhooks)),
-                Some("lost") => {}
-                _ => return Err(StoreError::Reply("unknown word".into())),
+            match self.keep(webhook, &text.unwrap_or_default(), &after.unwrap_or_default()).await? {
+                Kept::Yes => return Ok(Decision::Done(outcome, value)),
+                Kept::TooMany => return Ok(Decision::Refused(Refusal::TooManyWebhooks)),
+                Kept::Lost => {}
             }
         }
         Err(StoreError::NotApplied("store_busy"))
+    }
+
+    /// Keeps `after` where `before` still is; an empty text stands for none.
+    async fn keep(&self, webhook: WebhookId, before: &str, after: &str) -> Result<Kept, StoreError> {
+        let script = &self.scripts().register;
+        let mut cmd = script.call(1);
+        cmd.arg(keys::WEBHOOKS).arg(webhook.to_string()).arg(before).arg(after).arg(WEBHOOKS_MAX);
+        match self.call(script, &cmd).await?.first().map(String::as_str) {
+            Some("kept") => Ok(Kept::Yes),
+            Some("lost") => Ok(Kept::Lost),
+            Some("too_many_webhooks") => Ok(Kept::TooMany),
+            _ => Err(StoreError::Reply("unknown word".into())),
+        }
+    }
+
+    /// Whether a change could be kept: one of what is not there is not.
+    pub(super) async fn try_registering(&self) -> Result<bool, StoreError> {
+        let nobody = WebhookId(uuid::Uuid::new_v4());
+        Ok(self.keep(nobody, "none", "").await? == Kept::Lost)
     }
 
     /// As it is stored, and as it reads.

@@ -1,9 +1,15 @@
 //! Registering webhooks, and what callers see of them.
 
+use crate::proxy::Proxy;
 use crate::receiver::{Behaviour, Receiver};
+use crate::redis_server::RedisServer;
 use crate::service::{Api, InProcess, new_key};
+use crate::support::shared_on;
 use serde_json::{Value, json};
-use stockade::store::Store;
+use stockade::domain::{Caller, Decision, PatchWebhook, RegisterWebhook};
+use stockade::store::scripts::Scripts;
+use stockade::store::{Store, StoreError};
+use stockade::webhooks::signature;
 
 const PUBLIC: &str = "https://hooks.example/stock";
 
@@ -234,4 +240,60 @@ async fn one_that_cannot_be_read_does_not_silence_the_others() {
         [made["id"].as_str().unwrap()]
     );
     service.api.get(&format!("/v1/webhooks/{other}")).await.expect(500, "corrupt");
+}
+
+/// A store that loses the answer to the next change of a registration, and one that loses nothing.
+struct Lossy {
+    proxy: Proxy,
+    behind: Store,
+    direct: Store,
+}
+
+impl Lossy {
+    /// The first try has its effect and no answer; the second is answered `word`.
+    async fn loses<T: std::fmt::Debug>(
+        &self,
+        word: &str,
+        call: impl AsyncFn(&Store) -> Result<Decision<T>, StoreError>,
+    ) -> T {
+        let lost = self.proxy.lost();
+        self.proxy.lose_answer_to(&Scripts::new().register.sha);
+        let unknown = call(&self.behind).await;
+        assert!(matches!(unknown, Err(StoreError::Unknown(_))), "{word}: {unknown:?}");
+        assert_eq!(self.proxy.lost(), lost + 1, "{word}");
+        match call(&self.direct).await {
+            Ok(Decision::Done(outcome, value)) if outcome.as_str() == word => value,
+            other => panic!("{word}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_told_by_the_repeat() {
+    let server = RedisServer::start();
+    let shared = shared_on(&server);
+    let direct = Store::open(&shared).unwrap();
+    // So that the server knows the script, and the change goes out by its hash.
+    direct.self_test().await.unwrap();
+    let proxy = Proxy::before(&server);
+    let behind = Store::open(&proxy.shared(&shared)).unwrap();
+    let lossy = Lossy { proxy, behind, direct };
+    let (caller, key) = (Caller::default(), new_key().parse().unwrap());
+    let request = RegisterWebhook { url: PUBLIC.parse().unwrap(), types: None, sales: None };
+    let register = async |store: &Store| {
+        store.register_webhook(&caller, Some(&key), request.clone(), signature::new_secret()).await
+    };
+    let made = lossy.loses("replayed", register).await;
+    let rotate = async |store: &Store| {
+        store.rotate_secret(made.id, &caller, Some(&key), signature::new_secret()).await
+    };
+    let rotated = lossy.loses("replayed", rotate).await;
+    assert_eq!((rotated.secrets.len(), rotated.version), (2, 2));
+    let patch = async |store: &Store| {
+        let patch = PatchWebhook { disabled: Some(true), ..PatchWebhook::default() };
+        store.patch_webhook(made.id, patch).await
+    };
+    assert_eq!(lossy.loses("unchanged", patch).await.version, 3);
+    lossy.loses("replayed", async |store: &Store| store.delete_webhook(made.id).await).await;
+    assert!(lossy.direct.webhooks().await.unwrap().is_empty());
 }

@@ -19,6 +19,9 @@ impl Store {
     pub(super) async fn try_notifier(&self, sale: &SaleId) -> Result<(), CheckError> {
         let source = Source::Sale(sale.clone());
         self.webhooks().await?;
+        if !self.try_registering().await? {
+            return Err(failed("a webhook that is not there was changed"));
+        }
         self.targets().await?;
         self.drop_target(0).await?;
         self.gone_webhooks().await?;

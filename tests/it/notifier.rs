@@ -9,6 +9,7 @@ mod outages;
 mod retries;
 
 use crate::redis_server::RedisServer;
+use crate::sandbox::eventually;
 use crate::service::InProcess;
 use crate::shop::redis_cmd;
 use serde_json::{Value, json};
@@ -98,6 +99,11 @@ fn metric(shared: &Shared, name: &str) -> u64 {
 
 fn outcome(shared: &Shared, outcome: &str) -> u64 {
     metric(shared, &format!("stockade_webhook_deliveries_total{{outcome=\"{outcome}\"}}"))
+}
+
+/// A try is counted right after the store has been told how it ended.
+async fn is_counted(shared: &Shared, word: &str, count: u64) {
+    eventually(&format!("{count} {word}"), async || outcome(shared, word) == count).await;
 }
 
 const SKIPPED: &str = "stockade_webhook_events_skipped_total";

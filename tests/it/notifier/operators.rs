@@ -106,7 +106,7 @@ async fn metrics_show_what_waits_and_what_was_delivered() {
     down.accept_again().await;
     service.advance_seconds(HOUR);
     eventually("nothing waits", async || backlog() == 0).await;
-    assert_eq!(outcome(&service.shared, "delivered"), 2);
+    is_counted(&service.shared, "delivered", 2).await;
     let delayed = metric(&service.shared, "stockade_webhook_delay_seconds_count");
     assert_eq!(delayed, 2);
 }

@@ -72,8 +72,8 @@ async fn pauses_grow_over_three_days_and_then_it_is_a_dead_letter() {
     assert_eq!(dead.len(), 1);
     assert!((10..=12).contains(&dead[0].attempts), "{dead:?}");
     assert!(now_ms(&store, webhook).await - begun <= 73 * HOUR * 1_000 + 24 * HOUR * 1_000);
-    assert_eq!(outcome(&service.shared, "dead"), 1);
-    assert_eq!(outcome(&service.shared, "retried"), u64::from(dead[0].attempts) - 1);
+    is_counted(&service.shared, "dead", 1).await;
+    is_counted(&service.shared, "retried", u64::from(dead[0].attempts) - 1).await;
 
     // It comes back to life when somebody asks for it, with all its tries.
     receiver.accept_again().await;
@@ -109,7 +109,7 @@ async fn a_receiver_that_fails_gets_the_same_message_again() {
         deliveries(&store, webhook, DeliveryStatus::Delivered).await.len() == 1
     })
     .await;
-    assert_eq!(outcome(&service.shared, "retried"), 3);
+    is_counted(&service.shared, "retried", 3).await;
     assert_eq!(receiver.received().len(), 4);
 }
 
@@ -147,7 +147,7 @@ async fn an_endpoint_that_is_gone_is_disabled_and_its_deliveries_can_be_had_late
         .await;
     assert!(deliveries(&store, webhook, DeliveryStatus::Pending).await.is_empty());
     assert_eq!(receiver.received().len(), 1);
-    assert_eq!(outcome(&service.shared, "gone"), 1);
+    is_counted(&service.shared, "gone", 1).await;
     let endpoint = store.webhooks().await.unwrap().remove(0);
     assert!(endpoint.disabled_at.is_some());
     // Nothing new is kept for it.

@@ -56,7 +56,6 @@ fn check_target(sender: &Sender, url: Option<&WebhookUrl>) -> Result<(), Problem
 /// webhook.
 #[utoipa::path(
     post, path = "/v1/webhooks", operation_id = "register_webhook", tag = "Webhooks",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat")),
     request_body = RegisterWebhook,
     responses(
         (status = 201, description = "It is registered", body = WebhookSecret, headers(("Location" = String))),
@@ -165,10 +164,7 @@ pub async fn delete_webhook(
 /// tell the receiver.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook}/rotate-secret", operation_id = "rotate_secret", tag = "Webhooks",
-    params(
-        ("webhook" = WebhookId, Path, description = "Id of the webhook"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat"),
-    ),
+    params(("webhook" = WebhookId, Path, description = "Id of the webhook")),
     responses((status = 200, description = "The webhook with its new secret", body = WebhookSecret)),
 )]
 pub async fn rotate_secret(

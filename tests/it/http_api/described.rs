@@ -108,3 +108,14 @@ fn every_operation_is_complete() {
     let met: BTreeSet<&str> = words.iter().copied().chain(beyond_routes.map(Code::as_str)).collect();
     assert_eq!(met, known);
 }
+
+#[test]
+fn no_operation_has_a_parameter_twice() {
+    for (method, path, operation) in operations() {
+        let mut seen = BTreeSet::new();
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let named = (parameter["in"].as_str().unwrap(), parameter["name"].as_str().unwrap());
+            assert!(seen.insert(named), "{method} {path} has {named:?} twice");
+        }
+    }
+}

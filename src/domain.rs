@@ -8,6 +8,8 @@ pub mod delivery;
 pub mod event;
 pub mod id;
 pub mod level_page;
+pub mod lock;
+pub mod order;
 pub mod outcome;
 pub mod page;
 pub mod quantity;
@@ -28,10 +30,14 @@ pub use caller::{Caller, Scope};
 pub use delivery::{Delivery, DeliveryStatus};
 pub use event::{Cursor, Event, EventKind};
 pub use id::{
-    BarrierId, Buyer, IdempotencyKey, KeyName, OperationId, Participant, Reference, ReservationId, SaleId,
-    SalePattern, Sku, TypePattern, WebhookUrl,
+    BarrierId, Buyer, IdempotencyKey, KeyName, LockName, LockToken, OperationId, OrderId, Participant, Reference,
+    ReservationId, SaleId, SalePattern, Sku, TypePattern, WebhookUrl,
 };
 pub use level_page::LevelPage;
+pub use lock::{AcquireLock, Fence, Lock, LockPlace, LockRefusal, LockState, ReleaseLock, RenewLock};
+pub use order::{
+    ConfirmOrder, Order, OrderLine, OrderLineRequest, OrderRefusal, OrderRequest, OrderStatus,
+};
 pub use outcome::{Decision, Outcome, Refusal};
 pub use page::{Page, PageRequest};
 pub use quantity::{Lines, Quantity};

@@ -17,6 +17,8 @@ pub mod keys;
 pub mod level_cache;
 pub mod levels;
 pub mod live;
+pub mod locks;
+mod parts;
 pub mod pool;
 pub mod reply;
 pub mod reservations;

@@ -68,6 +68,15 @@ fn check_type_pattern(text: &str) -> Result<(), BadText> {
     }
 }
 
+fn check_token(text: &str) -> Result<(), BadText> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    if text.len() == 22 && text.bytes().all(legal) {
+        Ok(())
+    } else {
+        Err(BadText("must be the 22 characters that acquire has answered"))
+    }
+}
+
 /// Longest URL of a webhook, in characters.
 pub const URL_CHARS_MAX: usize = 2_048;
 
@@ -167,6 +176,14 @@ checked_text!(
     BarrierId, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
 );
 checked_text!(
+    /// Name of a lock.
+    LockName, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
+);
+checked_text!(
+    /// Proves that a lease is the caller's.
+    LockToken, check_token, r"^[A-Za-z0-9_-]{22}$", 22
+);
+checked_text!(
     /// One that a barrier waits for.
     Participant, check_name, r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", 64
 );
@@ -192,6 +209,13 @@ impl BarrierId {
     }
 }
 
+impl LockName {
+    /// A lock of our own; its name begins with `_`, which no caller's can.
+    pub(crate) fn internal(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
 impl SaleId {
     /// A sale of our own (self-test); its name begins with `_`, which no caller's can.
     pub(crate) fn internal(name: &str) -> Self {
@@ -210,6 +234,18 @@ pub struct ReservationId(pub Uuid);
 #[serde(transparent)]
 #[schema(value_type = String, format = "uuid")]
 pub struct OperationId(pub Uuid);
+
+/// Id of a complex order: a UUIDv8 made from the store's secret, the caller and the idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, format = "uuid")]
+pub struct OrderId(pub Uuid);
+
+impl fmt::Display for OrderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
 
 impl fmt::Display for ReservationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

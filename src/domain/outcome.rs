@@ -3,6 +3,8 @@
 use super::barrier::BarrierRefusal;
 use super::event::Cursor;
 use super::id::Sku;
+use super::lock::LockRefusal;
+use super::order::OrderRefusal;
 use super::reservation::Reservation;
 use super::sale::BadField;
 use super::stock::{Level, Shortfall};
@@ -35,6 +37,12 @@ pub enum Outcome {
     Sealed,
     /// Ended before its time.
     Cancelled,
+    /// A lock is the caller's now.
+    Acquired,
+    /// A lease lasts longer.
+    Renewed,
+    /// A part of an order waits for the order's decision, with no deadline.
+    Pinned,
     /// Given back after the sale.
     Returned,
     /// The supply changed.
@@ -66,6 +74,9 @@ impl Outcome {
             Self::Declared => "declared",
             Self::Sealed => "sealed",
             Self::Cancelled => "cancelled",
+            Self::Acquired => "acquired",
+            Self::Renewed => "renewed",
+            Self::Pinned => "pinned",
             Self::Returned => "returned",
             Self::Adjusted => "adjusted",
             Self::Created => "created",
@@ -211,6 +222,12 @@ pub enum Refusal {
     UnknownWebhook,
     /// There are all the webhooks there may be.
     TooManyWebhooks,
+    /// The write depends on a lease that is over, or another one's.
+    StaleFence,
+    /// Of a call about a lock.
+    Lock(LockRefusal),
+    /// Of a call about an order.
+    Order(OrderRefusal),
     /// Of a call about a barrier.
     Barrier(BarrierRefusal),
     /// The cursor is older than what is kept, or of another generation.
@@ -232,6 +249,7 @@ impl Refusal {
             | Self::PartOfOrder(reservation)
             | Self::QuantityExceedsReservation(reservation) => Some(reservation),
             Self::SoldOut { reservation, .. } => reservation.as_deref(),
+            Self::Order(OrderRefusal::Line { refusal, .. }) => refusal.reservation(),
             _ => None,
         }
     }
@@ -271,6 +289,9 @@ impl Refusal {
             Self::GrantedChanged(_) => "granted_changed",
             Self::UnknownWebhook => "unknown_webhook",
             Self::TooManyWebhooks => "too_many_webhooks",
+            Self::StaleFence => "stale_fence",
+            Self::Lock(refusal) => refusal.code(),
+            Self::Order(refusal) => refusal.code(),
             Self::Barrier(refusal) => refusal.code(),
             Self::CursorExpired { .. } => "cursor_expired",
         }

@@ -5,6 +5,8 @@
 
 mod barriers;
 mod detail;
+mod locks;
+mod orders;
 pub mod page;
 pub mod table;
 
@@ -131,11 +133,12 @@ impl From<Refusal> for Problem {
             Refusal::Barrier(ref refusal) => barriers::field(refusal),
             _ => None,
         };
+        let field = match refusal {
+            Refusal::Order(ref refusal) => orders::field(refusal),
+            _ => field.map(str::to_owned),
+        };
         if let Some(field) = field {
-            problem
-                .0
-                .errors
-                .push(FieldError { field: field.to_owned(), message: Detail(&refusal).to_string() });
+            problem.0.errors.push(FieldError { field, message: Detail(&refusal).to_string() });
         }
         problem.0.refusal = Some(refusal);
         problem
@@ -249,6 +252,8 @@ fn extension_members<M: SerializeMap>(refusal: &Refusal, map: &mut M) -> Result<
             map.serialize_entry("level", level)
         }
         Refusal::Barrier(refusal) => barriers::extension_members(refusal, map),
+        Refusal::Lock(refusal) => locks::extension_members(refusal, map),
+        Refusal::Order(refusal) => orders::extension_members(refusal, map),
         Refusal::CursorExpired { oldest } => map.serialize_entry("oldest", oldest),
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Ids that follow from the caller's key: a repeat finds its record without any further storage, and nobody can guess
 //! an id without the sale's secret.
 
-use crate::domain::{Caller, IdempotencyKey, OperationId, ReservationId, WebhookId, WebhookUrl};
+use crate::domain::{Caller, IdempotencyKey, OperationId, OrderId, ReservationId, WebhookId, WebhookUrl};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac};
@@ -67,6 +67,11 @@ impl IdMaker {
         let (caller, key, place) =
             (caller.name().as_bytes(), key.as_str().as_bytes(), (place as u64).to_be_bytes());
         ReservationId(self.digest(&[b"bulk reservation", caller, key, &place]))
+    }
+
+    /// Id of the order that this key makes.
+    pub fn order(&self, caller: &Caller, key: Option<&IdempotencyKey>) -> OrderId {
+        OrderId(self.make("order", caller, key))
     }
 
     /// Id of the webhook endpoint that this key registers.

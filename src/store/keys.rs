@@ -1,7 +1,7 @@
 //! Every key, built in this file alone; `lua/README.md` shows them in full. All keys of a sale carry the hash tag
 //! `{<sale>}`, so they share one slot, and follow from (sale, id) alone, so that nothing must be read to declare them.
 
-use crate::domain::{BarrierId, SaleId};
+use crate::domain::{BarrierId, LockName, SaleId};
 use sha2::{Digest, Sha256};
 use std::fmt::Display;
 
@@ -97,6 +97,51 @@ pub fn barrier_bucket(barrier: &BarrierId) -> usize {
     usize::from(Sha256::digest(barrier.as_str())[0] >> 4)
 }
 
+/// Buckets of free-standing locks.
+pub const LOCK_BUCKETS: usize = 16;
+
+/// Keys of a free-standing lock: the lock itself, and the fence counter of its bucket, the first hex digit of SHA-256 of
+/// the name. They carry the hash tag `{l:<bucket>}`.
+pub fn free_lock(name: &LockName) -> [String; 2] {
+    let bucket = Sha256::digest(name.as_str())[0] >> 4;
+    [format!("st:{{l:{bucket:x}}}:lock:{name}"), format!("st:{{l:{bucket:x}}}:fence")]
+}
+
+/// Buckets of complex orders.
+pub const ORDER_BUCKETS: usize = 16;
+
+/// Keys of one bucket of orders. They carry the hash tag `{o:<bucket>}`.
+#[derive(Debug)]
+pub struct OrderKeys {
+    /// `index due done events`: ids, all of score 0; ids by the time when somebody must look after them; ended ones by
+    /// the time until which they are kept; the stream of events.
+    pub fixed: [String; 4],
+    prefix: String,
+}
+
+impl OrderKeys {
+    /// Keys of the bucket of this number, below [`ORDER_BUCKETS`].
+    pub fn new(bucket: usize) -> Self {
+        let prefix = format!("st:{{o:{bucket:x}}}:");
+        Self { fixed: ["index", "due", "done", "events"].map(|name| format!("{prefix}{name}")), prefix }
+    }
+
+    /// The stream of events.
+    pub fn events(&self) -> &str {
+        &self.fixed[3]
+    }
+
+    /// The record of an order; `id` in its 22-character form.
+    pub fn record(&self, id: impl Display) -> String {
+        format!("{}o:{id}", self.prefix)
+    }
+}
+
+/// The bucket of an order: the first hex digit of SHA-256 of its id in the 22-character form.
+pub fn order_bucket(id: &str) -> usize {
+    usize::from(Sha256::digest(id)[0] >> 4)
+}
+
 /// Buckets of buyers in a sale.
 pub const BUYER_BUCKETS: usize = 16;
 
@@ -109,6 +154,8 @@ pub struct SaleKeys {
     pub skus: String,
     /// The ledger of supply.
     pub adjustments: String,
+    /// The fence counter of its locks.
+    pub fence: String,
     prefix: String,
 }
 
@@ -119,7 +166,7 @@ impl SaleKeys {
         let names = ["rules", "stock", "due", "pinned", "done", "orphans", "events"];
         let mut fixed: Vec<String> = names.iter().map(|name| format!("{prefix}{name}")).collect();
         fixed.extend((0..BUYER_BUCKETS).map(|bucket| format!("{prefix}buyers:{bucket:x}")));
-        Self { fixed, skus: format!("{prefix}skus"), adjustments: format!("{prefix}adjustments"), prefix }
+        Self { fixed, skus: format!("{prefix}skus"), adjustments: format!("{prefix}adjustments"), fence: format!("{prefix}fence"), prefix }
     }
 
     /// Rules of the sale.
@@ -158,6 +205,11 @@ impl SaleKeys {
     /// The record of a reservation; `id` in its 22-character form.
     pub fn record(&self, id: &str) -> String {
         format!("{}r:{id}", self.prefix)
+    }
+
+    /// A lock of the sale.
+    pub fn lock(&self, name: &LockName) -> String {
+        format!("{}lock:{name}", self.prefix)
     }
 
     /// The answer of an operation; `id` in its 22-character form.
@@ -211,5 +263,15 @@ mod tests {
         assert_eq!(keys.operation("x"), "st:{drop-1}:op:x");
         assert_eq!(keys.levels(39), "st:{drop-1}:levels:39");
         assert_eq!(keys.rebuild(39), "st:{drop-1}:rebuild:39");
+        assert_eq!(keys.fence, "st:{drop-1}:fence");
+        assert_eq!(keys.lock(&"till".parse().unwrap()), "st:{drop-1}:lock:till");
+    }
+
+    #[test]
+    fn orders_and_free_standing_locks_have_their_own_hash_tags() {
+        assert_eq!(free_lock(&"till".parse().unwrap()), ["st:{l:0}:lock:till", "st:{l:0}:fence"]);
+        let keys = OrderKeys::new(order_bucket("AAAAAAAAAAAAAAAAAAAAAA"));
+        assert_eq!(keys.fixed.last().unwrap(), "st:{o:0}:events");
+        assert_eq!(keys.record("x"), "st:{o:0}:o:x");
     }
 }

@@ -2,6 +2,9 @@
 //! then of two versions.
 
 mod barriers;
+mod orders;
+
+pub use orders::{OrderRecord, order as order_record};
 
 pub use barriers::{barrier, barrier_end, note as barrier_note, status as barrier_status};
 

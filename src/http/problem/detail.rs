@@ -1,6 +1,6 @@
 //! What a refusal says to people.
 
-use super::{Code, barriers};
+use super::{Code, barriers, locks, orders};
 use crate::domain::{Refusal, Shortfall};
 use std::fmt;
 
@@ -42,6 +42,8 @@ impl fmt::Display for Detail<'_> {
                 write!(f, "{} units of {} are available.", level.available, level.sku)
             }
             Refusal::Barrier(refusal) => barriers::detail(refusal, f),
+            Refusal::Lock(refusal) => locks::detail(refusal, f),
+            Refusal::Order(refusal) => orders::detail(refusal, f),
             Refusal::GrantedChanged(level) => write!(f, "{} has {} units granted.", level.sku, level.granted),
             refusal => write!(f, "{}.", Code::from(refusal).title()),
         }

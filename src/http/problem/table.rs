@@ -112,6 +112,16 @@ problems! {
         "A number is settled once. `expected` shows it.";
     NamesNotKept "names_not_kept" 422 FixTheCall "This barrier keeps numbers, not names"
         "Use mode `members` where names are wanted.";
+    LockHeld "lock_held" 409 Show "Somebody else has the lock"
+        "Try again after `expires_at`, or send a `wait_ms`.";
+    NotOwner "not_owner" 409 FixTheCall "The lock is another one's"
+        "Whatever the lease was for must stop. Acquire again with a new key.";
+    LockExpired "lock_expired" 409 NewKey "The lease is over"
+        "Whatever the lease was for must stop, and be checked. Acquire again with a new key.";
+    StaleFence "stale_fence" 409 NewKey "The write depends on a lease that is over"
+        "Nothing was done. Acquire the lock again with a new key, and decide again.";
+    UnknownOrder "unknown_order" 404 FixTheCall "No such order"
+        "It was never made, was refused, is forgotten, or belongs to sales that this key may not use.";
     SaleNotOpen "sale_not_open" 409 Show "The sale has not begun"
         "Show `opens_at`. The same key may be used once the sale is open.";
     SalePaused "sale_paused" 409 Show "The sale is paused"
@@ -192,6 +202,10 @@ problems! {
         "Use a method that `Allow` names.";
     QueueFull "queue_full" 503 RetrySameKey "Too many requests are waiting"
         "Nothing was done. Send the request again with the same key after `Retry-After`.";
+    OrderBusy "order_busy" 503 RetrySameKey "Other orders have the sales"
+        "Nothing was done. Send the request again with the same key after `Retry-After`.";
+    OrderInProgress "order_in_progress" 503 RetrySameKey "An earlier call about this order is not finished"
+        "This call did nothing. Send the request again with the same key after `Retry-After`.";
     Draining "draining" 503 RetrySameKey "This process is stopping"
         "Nothing was done. Send the request again with the same key: another process will answer.";
     TooManyStreams "too_many_streams" 503 RetrySameKey "This process serves all the streams it may"
@@ -270,6 +284,9 @@ impl From<&Refusal> for Code {
             Refusal::GrantedChanged(_) => Self::GrantedChanged,
             Refusal::UnknownWebhook => Self::UnknownWebhook,
             Refusal::TooManyWebhooks => Self::TooManyWebhooks,
+            Refusal::StaleFence => Self::StaleFence,
+            Refusal::Lock(refusal) => refusal.into(),
+            Refusal::Order(refusal) => refusal.into(),
             Refusal::Barrier(refusal) => refusal.into(),
             Refusal::CursorExpired { .. } => Self::CursorExpired,
         }

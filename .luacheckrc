@@ -17,6 +17,12 @@ local fragments = {
     "STATUS", "ATTEMPTS", "ENDED_AT", "SINCE", "LAST_STATUS", "LAST_ERROR", "TOKEN", "read_delivery", "id_of", "is_claimed",
     "write_deliveries",
   },
+  _order = {
+    "index_key", "due_key", "done_key", "events_key", "order_key", "STATUS", "ATTEMPT", "EXPIRES_AT", "ENDED_AT", "GOAL",
+    "LINES", "FINGERPRINT", "IS_UNDER_WAY", "CONFIRMED_KEPT_MS", "ENDED_KEPT_MS", "CORRUPT_REST_MS", "read_order", "is_late",
+    "order_text", "seen_order",
+  },
+  _order_write = { "check_order_types", "go_on", "end_order", "tell" },
   _stock = { "read_levels", "move", "level_text", "changed_levels", "adjustment_text" },
   _rules = { "RULES", "read_rules", "sale_text" },
   _book = {
@@ -54,11 +60,14 @@ files["lua/reservation/list.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/inspect.lua"] = { read_globals = joined("_read") }
 files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules") }
 files["lua/barrier"] = { read_globals = joined("_read", "_barrier") }
+files["lua/order"] = { read_globals = joined("_read", "_order", "_order_write") }
 files["lua/webhook"] = { read_globals = joined("_read", "_delivery") }
 -- A fragment defines what others use.
 files["lua/shared"] = { ignore = { "211" } }
 files["lua/shared/_barrier.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_delivery.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_order.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_order_write.lua"] = { read_globals = joined("_read", "_order") }
 files["lua/shared/_stock.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_rules.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_book.lua"] = { read_globals = joined("_read", "_stock") }

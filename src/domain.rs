@@ -30,14 +30,12 @@ pub use caller::{Caller, Scope};
 pub use delivery::{Delivery, DeliveryStatus};
 pub use event::{Cursor, Event, EventKind};
 pub use id::{
-    BarrierId, Buyer, IdempotencyKey, KeyName, LockName, LockToken, OperationId, OrderId, Participant, Reference,
-    ReservationId, SaleId, SalePattern, Sku, TypePattern, WebhookUrl,
+    BarrierId, Buyer, IdempotencyKey, KeyName, LockName, LockToken, OperationId, OrderId, Participant,
+    Reference, ReservationId, SaleId, SalePattern, Sku, TypePattern, WebhookUrl,
 };
 pub use level_page::LevelPage;
 pub use lock::{AcquireLock, Fence, Lock, LockPlace, LockRefusal, LockState, ReleaseLock, RenewLock};
-pub use order::{
-    ConfirmOrder, Order, OrderLine, OrderLineRequest, OrderRefusal, OrderRequest, OrderStatus,
-};
+pub use order::{ConfirmOrder, Order, OrderLine, OrderLineRequest, OrderRefusal, OrderRequest, OrderStatus};
 pub use outcome::{Decision, Outcome, Refusal};
 pub use page::{Page, PageRequest};
 pub use quantity::{Lines, Quantity};

@@ -15,6 +15,7 @@ pub mod extract;
 pub mod idempotency;
 pub mod layer;
 pub mod ops;
+pub mod orders;
 mod path;
 pub mod precondition;
 pub mod problem;
@@ -96,7 +97,7 @@ fn all_paths() -> Vec<Path> {
 
 fn api_paths() -> Vec<Path> {
     let barriers = barrier_paths().into_iter();
-    let sold = reservation_paths().into_iter().chain(barriers).chain(sale_paths());
+    let sold = reservation_paths().into_iter().chain(barriers).chain(order_paths()).chain(sale_paths());
     sold.chain(webhook_paths()).chain(document_paths()).collect()
 }
 
@@ -158,6 +159,15 @@ fn barrier_paths() -> Vec<Path> {
             .on(Method::PUT, 201, BARRIER, barriers::put_barrier)
             .on(Method::DELETE, 200, BARRIER, barriers::cancel_barrier),
         Path::new("/v1/barriers").on(Method::GET, 200, BARRIER, barriers::barriers),
+    ]
+}
+
+fn order_paths() -> Vec<Path> {
+    vec![
+        Path::new("/v1/orders").on(Method::POST, 201, STOREFRONT, orders::place_order),
+        Path::new("/v1/orders/{id}").on(Method::GET, 200, STOREFRONT, orders::order),
+        Path::new("/v1/orders/{id}/confirm").on(Method::POST, 200, STOREFRONT, orders::confirm_order),
+        Path::new("/v1/orders/{id}/release").on(Method::POST, 200, STOREFRONT, orders::release_order),
     ]
 }
 

@@ -32,6 +32,7 @@ pub struct Metrics {
     units: HashMap<&'static str, Counter>,
     expiry_lag: Histogram,
     barriers: barriers::BarrierMetrics,
+    orders: HashMap<&'static str, Counter>,
     batch_size: Histogram,
     queue_depth: Gauge,
     commit_duration: HashMap<&'static str, Histogram>,
@@ -86,6 +87,9 @@ impl Metrics {
                 .collect(),
             units: counters(catalogue::RESERVATION_UNITS, "transition", catalogue::TRANSITIONS),
             barriers: barriers::BarrierMetrics::new(&recorder),
+            orders: catalogue::order_labels()
+                .map(|outcome| (outcome, counter(catalogue::ORDERS, &[("outcome", outcome)])))
+                .collect(),
             expiry_lag: histogram(catalogue::EXPIRY_LAG, &[]),
             batch_size: histogram(catalogue::BATCH_SIZE, &[]),
             queue_depth: gauge(catalogue::QUEUE_DEPTH, &[]),
@@ -145,6 +149,13 @@ impl Metrics {
     /// A hold was expired so long after its deadline.
     pub fn expired_late_by(&self, lag: Duration) {
         self.expiry_lag.record(lag);
+    }
+
+    /// A call about an order was answered so, or recovery has finished one (`recovered`).
+    pub fn order(&self, outcome: &'static str) {
+        if let Some(counter) = self.orders.get(outcome).or_else(|| self.orders.get(OTHER)) {
+            counter.increment(1);
+        }
     }
 
     /// A script call carried `requests` and took so long.

@@ -18,6 +18,7 @@ pub mod level_cache;
 pub mod levels;
 pub mod live;
 pub mod locks;
+pub mod orders;
 mod parts;
 pub mod pool;
 pub mod reply;

@@ -2,8 +2,8 @@
 
 use super::problem::{Code, Problem};
 use crate::domain::{
-    Adjust, Arrive, Confirm, Declare, Extend, ExtendDeadline, PatchSale, PutBarrier, PutSale, PutSku,
-    Reserve, ReserveBulk, Return, Seal,
+    Adjust, Arrive, Confirm, ConfirmOrder, Declare, Extend, ExtendDeadline, OrderRequest, PatchSale,
+    PutBarrier, PutSale, PutSku, Reserve, ReserveBulk, Return, Seal,
 };
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
@@ -73,6 +73,12 @@ impl Document for ReserveBulk {
     const BYTES_MAX: usize = LIST_BYTES_MAX;
 }
 impl Document for Confirm {
+    fn when_empty() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+impl Document for OrderRequest {}
+impl Document for ConfirmOrder {
     fn when_empty() -> Option<Self> {
         Some(Self::default())
     }

@@ -11,16 +11,17 @@ use super::deliveries::{Redeliver, Redelivered};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
 use super::webhooks::Tried;
-use super::{barriers, bulk, deliveries, events, ops, reservations, sales, stock, webhooks};
+use super::{barriers, bulk, deliveries, events, ops, orders, reservations, sales, stock, webhooks};
 use crate::domain::barrier::NotifyUrl;
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::webhook::{PatchWebhook, RegisterWebhook, Webhook, WebhookSecret};
 use crate::domain::{
     Adjust, Adjustment, Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, BulkRequest,
-    BuyerSku, BuyerStanding, Confirm, Declare, Delivery, Event, Extend, ExtendDeadline, FailedParticipant,
-    Level, NotifyTarget, PatchSale, PutBarrier, PutSale, PutSku, Reservation, ReservationLine, Reserve,
-    ReserveBulk, Return, Sale, Seal, Shortfall, Totals,
+    BuyerSku, BuyerStanding, Confirm, ConfirmOrder, Declare, Delivery, Event, Extend, ExtendDeadline,
+    FailedParticipant, Level, NotifyTarget, Order, OrderLine, OrderLineRequest, OrderRequest, PatchSale,
+    PutBarrier, PutSale, PutSku, Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Seal,
+    Shortfall, Totals,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::header::HeaderBuilder;
@@ -145,17 +146,19 @@ pub struct LiveParameters {
         barriers::barriers, barriers::barrier, barriers::put_barrier, barriers::cancel_barrier, barriers::arrive,
         barriers::declare, barriers::participants, barriers::seal, barriers::extend_barrier,
         barriers::wait_for_barrier, barriers::live_barrier,
+        orders::place_order, orders::order, orders::confirm_order, orders::release_order,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
         Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, Declare, ExtendDeadline, FailedParticipant,
-        NotifyTarget, NotifyUrl, PutBarrier, Seal,
+        NotifyTarget, NotifyUrl, PutBarrier, Seal, ConfirmOrder, Order, OrderLine, OrderLineRequest, OrderRequest,
         Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Delivery, Event, Extend,
         FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Redeliver, Redelivered, Reservation, ReservationLine,
         RegisterWebhook, PatchWebhook, Webhook, WebhookSecret, Tried, Reserve, ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
     )),
     tags(
         (name = "Reservations", description = "Take units, and settle what was taken"),
+        (name = "Orders", description = "Carts over several sales, or with alternatives"),
         (name = "Stock", description = "Levels, and the ledger of the supply"),
         (name = "Sales", description = "Rules and switches"),
         (name = "Barriers", description = "Wait until all have arrived, and be told once"),
@@ -264,6 +267,8 @@ fn require_all(name: &str, schema: &mut RefOr<Schema>) {
         "FailedParticipant",
         "Level",
         "NotifyTarget",
+        "Order",
+        "OrderLine",
         "ProblemType",
         "Redelivered",
         "Reservation",

@@ -86,6 +86,8 @@ catalogue! {
         "Events that an endpoint will not get: trimmed too early, damaged, its queue full, or dead ones beyond the number kept.";
     WEBHOOK_BACKLOG "stockade_webhook_backlog" Kind::Gauge,
         "Deliveries that wait in the store, and entries of events that are not turned into deliveries yet.";
+    ORDERS "stockade_orders_total" Kind::Counter,
+        "Calls that change orders by the word of their answer, and orders that recovery has finished or undone.";
     BARRIERS "stockade_barriers_total" Kind::Counter,
         "Barriers by what became of them: created, and how they ended.";
     BARRIER_ARRIVALS "stockade_barrier_arrivals_total" Kind::Counter,
@@ -114,6 +116,32 @@ pub const OTHER: &str = "other";
 /// Routes that answer with streams, or only when something has happened.
 pub const STREAM_ROUTES: &[&str] =
     &["/v1/sales/{sale}/events/live", "/v1/barriers/{barrier}/live", "/v1/barriers/{barrier}/wait"];
+/// Values of `outcome` of a call about an order; besides, whatever a call can fail with.
+const ORDER_OUTCOMES: &[&str] = &[
+    "held",
+    "confirmed",
+    "released",
+    "expired",
+    "replayed",
+    "recovered",
+    "order_busy",
+    "order_in_progress",
+    "unknown_order",
+    "unknown_sale",
+    "unknown_sku",
+    "sale_not_open",
+    "sale_paused",
+    "sale_closed",
+    "hold_too_long",
+    "buyer_required",
+    "buyer_holds",
+    "buyer_limit",
+    "sold_out",
+    "idempotency_key_reused",
+    "hold_expired",
+    "already_confirmed",
+    "already_released",
+];
 /// Values of `outcome` of a barrier.
 pub const BARRIER_OUTCOMES: &[&str] = &["created", "completed", "failed", "timed_out", "cancelled"];
 /// Values of `outcome` of an arrival; besides, whatever a call can fail with.
@@ -266,6 +294,11 @@ pub fn reservation_labels() -> impl Iterator<Item = (&'static str, &'static str)
 /// Every `outcome` that an arrival can have.
 pub fn arrival_labels() -> impl Iterator<Item = &'static str> {
     ARRIVAL_OUTCOMES.iter().chain(REFUSED_BEFORE).chain(REDIS_ERROR_KINDS).copied()
+}
+
+/// Every `outcome` that a call about an order can have.
+pub fn order_labels() -> impl Iterator<Item = &'static str> {
+    ORDER_OUTCOMES.iter().chain(REFUSED_BEFORE).chain(REDIS_ERROR_KINDS).copied()
 }
 
 /// A builder that knows the buckets of every histogram.

@@ -166,7 +166,13 @@ impl SaleKeys {
         let names = ["rules", "stock", "due", "pinned", "done", "orphans", "events"];
         let mut fixed: Vec<String> = names.iter().map(|name| format!("{prefix}{name}")).collect();
         fixed.extend((0..BUYER_BUCKETS).map(|bucket| format!("{prefix}buyers:{bucket:x}")));
-        Self { fixed, skus: format!("{prefix}skus"), adjustments: format!("{prefix}adjustments"), fence: format!("{prefix}fence"), prefix }
+        Self {
+            fixed,
+            skus: format!("{prefix}skus"),
+            adjustments: format!("{prefix}adjustments"),
+            fence: format!("{prefix}fence"),
+            prefix,
+        }
     }
 
     /// Rules of the sale.

@@ -21,7 +21,12 @@ impl Store {
     }
 
     /// Makes a lease last longer.
-    pub async fn renew_lock(&self, _place: &LockPlace, _name: &LockName, _request: RenewLock) -> Decided<Lock> {
+    pub async fn renew_lock(
+        &self,
+        _place: &LockPlace,
+        _name: &LockName,
+        _request: RenewLock,
+    ) -> Decided<Lock> {
         todo!()
     }
 

@@ -48,6 +48,13 @@ scripts! {
     read_barriers = "barrier/read",
     barriers_due = "barrier/due",
     sweep_barriers = "barrier/sweep",
+    begin_order = "order/begin",
+    hold_order = "order/hold",
+    claim_order = "order/claim",
+    step_order = "order/step",
+    read_order = "order/read",
+    orders_due = "order/due",
+    forget_orders = "order/forget",
     put = "sale/put",
     switch = "sale/switch",
     adjust = "sale/adjust",
@@ -87,9 +94,11 @@ impl Default for Scripts {
     }
 }
 
-const FRAGMENTS: [(&str, &str); 6] = [
+const FRAGMENTS: [(&str, &str); 8] = [
     ("_read", include_str!("../../lua/shared/_read.lua")),
     ("_barrier", include_str!("../../lua/shared/_barrier.lua")),
+    ("_order", include_str!("../../lua/shared/_order.lua")),
+    ("_order_write", include_str!("../../lua/shared/_order_write.lua")),
     ("_stock", include_str!("../../lua/shared/_stock.lua")),
     ("_book", include_str!("../../lua/shared/_book.lua")),
     ("_rules", include_str!("../../lua/shared/_rules.lua")),

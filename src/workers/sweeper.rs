@@ -5,6 +5,7 @@
 //! that falls short expires overdue holds itself, and a settle verb that meets one does.
 
 mod buckets;
+mod orders;
 
 use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
@@ -51,6 +52,10 @@ pub struct Round {
     pub timed_out: usize,
     /// Ended barriers that were removed.
     pub removed: usize,
+    /// Orders that nobody worked on, and that were finished or undone.
+    pub recovered: usize,
+    /// Orders whose records were deleted.
+    pub forgotten: usize,
     /// Holds that are open.
     pub holds_open: u64,
     /// Of these, past their deadline.
@@ -63,7 +68,9 @@ pub struct Round {
 
 impl Round {
     fn has_done(&self) -> bool {
-        self.expired + self.archived + self.trimmed + self.purged + self.timed_out + self.removed > 0
+        let of_barriers = self.timed_out + self.removed;
+        let of_orders = self.recovered + self.forgotten;
+        self.expired + self.archived + self.trimmed + self.purged + of_barriers + of_orders > 0
     }
 
     fn add(&mut self, other: Round) {
@@ -74,6 +81,8 @@ impl Round {
         self.purged += other.purged;
         self.timed_out += other.timed_out;
         self.removed += other.removed;
+        self.recovered += other.recovered;
+        self.forgotten += other.forgotten;
         self.holds_open += other.holds_open;
         self.holds_overdue += other.holds_overdue;
         self.orphans += other.orphans;
@@ -100,11 +109,7 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
                     warn!(skipped, "{skipped} entries of events went before webhooks had heard of them");
                 }
                 if done.has_done() {
-                    let Round { expired, archived, trimmed, purged, timed_out, removed, .. } = done;
-                    debug!(
-                        expired,
-                        archived, trimmed, purged, timed_out, removed, "Swept: {expired} holds expired"
-                    );
+                    debug!(?done, "Swept: {} holds expired", done.expired);
                 }
                 done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
             }
@@ -143,10 +148,11 @@ pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError
             None => break,
         }
     }
-    for swept in buckets::sweep(store, kept).await {
+    let barriers = buckets::sweep(store, kept).await;
+    for swept in barriers.into_iter().chain(orders::sweep(store).await) {
         match swept {
             Ok(swept) => sum.add(swept),
-            Err(error @ StoreError::Corrupt(_)) => warn!(%error, "Barriers could not be swept: {error}"),
+            Err(error @ StoreError::Corrupt(_)) => warn!(%error, "A bucket could not be swept: {error}"),
             Err(error) => return Err(error),
         }
     }

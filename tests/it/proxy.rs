@@ -3,7 +3,7 @@
 use crate::redis_server::RedisServer;
 use crate::support::shared_on;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stockade::store::{PoolConfig, Shared};
@@ -21,6 +21,23 @@ pub struct Travel {
     pub delay: Duration,
 }
 
+/// On which side of a request everything stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It is not forwarded.
+    Before,
+    /// It was carried out, and its answer is kept back.
+    After,
+}
+
+/// Stands still at one request among those that hold one of the markers.
+struct Halt {
+    markers: &'static [&'static str],
+    nth: usize,
+    side: Side,
+    seen: usize,
+}
+
 /// A Unix socket that leads to a server.
 pub struct Proxy {
     dir: TempDir,
@@ -35,6 +52,11 @@ struct Wire {
     cut: Mutex<Option<Vec<u8>>>,
     lost: AtomicUsize,
     travel: Mutex<Travel>,
+    halt: Mutex<Option<Halt>>,
+    /// Whether it stands still.
+    is_halted: watch::Sender<bool>,
+    /// What becomes of what was kept back: forwarded, or dropped.
+    go_on: watch::Sender<Option<bool>>,
 }
 
 impl Proxy {
@@ -43,7 +65,9 @@ impl Proxy {
         let dir = tempfile::Builder::new().prefix("stockade-proxy-").tempdir().expect("a temporary folder");
         let listener = UnixListener::bind(dir.path().join("proxy.sock")).expect("a socket");
         let (lose, lost, travel) = (Mutex::default(), AtomicUsize::default(), Mutex::default());
-        let wire = Arc::new(Wire { server: path, lose, cut: Mutex::default(), lost, travel });
+        let (halt, is_halted, go_on) = (Mutex::default(), watch::Sender::new(false), watch::Sender::new(None));
+        let wire = Wire { server: path, lose, cut: Mutex::default(), lost, travel, halt, is_halted, go_on };
+        let wire = Arc::new(wire);
         let serving = Arc::clone(&wire);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -55,7 +79,7 @@ impl Proxy {
 
     /// For a store behind it, on the clock of `shared`.
     pub fn shared(&self, shared: &Shared) -> Shared {
-        let url = format!("unix://{}", self.dir.path().join("proxy.sock").display());
+        let url = self.url();
         Shared { config: PoolConfig { url, ..shared.config.clone() }, ..shared.clone() }
     }
 
@@ -67,6 +91,34 @@ impl Proxy {
     /// Forwards the next request that holds `marker` up to there, and cuts.
     pub fn cut_before(&self, marker: &str) {
         *self.wire.cut.lock().unwrap() = Some(marker.as_bytes().to_vec());
+    }
+
+    /// As `unix://`.
+    pub fn url(&self) -> String {
+        format!("unix://{}", self.dir.path().join("proxy.sock").display())
+    }
+
+    /// Stands still at the nth request from now on, counted from 1, that holds one of `markers`.
+    pub fn halt_at(&self, markers: &'static [&'static str], nth: usize, side: Side) {
+        self.wire.is_halted.send_replace(false);
+        self.wire.go_on.send_replace(None);
+        *self.wire.halt.lock().unwrap() = Some(Halt { markers, nth, side, seen: 0 });
+    }
+
+    /// Comes when it stands still.
+    pub async fn halted(&self) {
+        let mut halted = self.wire.is_halted.subscribe();
+        halted.wait_for(|halted| *halted).await.unwrap();
+    }
+
+    /// Requests with a marker since the last `halt_at`.
+    pub fn met(&self) -> usize {
+        self.wire.halt.lock().unwrap().as_ref().map_or(0, |halt| halt.seen)
+    }
+
+    /// What was kept back travels on, or is lost with its connection.
+    pub fn go_on(&self, forward: bool) {
+        self.wire.go_on.send_replace(Some(forward));
     }
 
     /// How many answers were lost.
@@ -85,11 +137,31 @@ impl Wire {
         let (client_read, client_write) = client.into_split();
         let (server_read, server_write) = server.into_split();
         let (doom, doomed) = watch::channel(false);
+        let keep_back = AtomicBool::new(false);
         // Whichever ends first takes the other, and with them both connections.
         tokio::select! {
-            () = self.requests(client_read, server_write, doom) => {}
-            () = self.answers(server_read, client_write, doomed) => {}
+            () = self.requests(client_read, server_write, doom, &keep_back) => {}
+            () = self.answers(server_read, client_write, doomed, &keep_back) => {}
         }
+    }
+
+    /// On which side of this request to stand still, if it is the one.
+    fn meets(&self, bytes: &[u8]) -> Option<Side> {
+        let mut halt = self.halt.lock().unwrap();
+        let halt = halt.as_mut()?;
+        let holds = |marker: &&str| bytes.windows(marker.len()).any(|window| window == marker.as_bytes());
+        if !halt.markers.iter().any(holds) {
+            return None;
+        }
+        halt.seen += 1;
+        (halt.seen == halt.nth).then_some(halt.side)
+    }
+
+    /// Stands still, and says whether to forward then.
+    async fn stand_still(&self) -> bool {
+        self.is_halted.send_replace(true);
+        let mut go_on = self.go_on.subscribe();
+        go_on.wait_for(Option::is_some).await.is_ok_and(|forward| *forward == Some(true))
     }
 
     async fn requests(
@@ -97,6 +169,7 @@ impl Wire {
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
         doom: watch::Sender<bool>,
+        keep_back: &AtomicBool,
     ) {
         let (mut bytes, mut recent) = (vec![0; 64 * 1024], Vec::new());
         while let Ok(count @ 1..) = from.read(&mut bytes).await {
@@ -119,6 +192,11 @@ impl Wire {
                 self.lost.fetch_add(1, Ordering::SeqCst);
                 return;
             }
+            match self.meets(&bytes[..count]) {
+                Some(Side::Before) if !self.stand_still().await => return,
+                Some(Side::After) => keep_back.store(true, Ordering::SeqCst),
+                _ => {}
+            }
             recent.drain(..recent.len().saturating_sub(100));
             if self.forward(&bytes[..count], &mut to).await.is_err() {
                 return;
@@ -140,11 +218,15 @@ impl Wire {
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
         doomed: watch::Receiver<bool>,
+        keep_back: &AtomicBool,
     ) {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut bytes).await {
             if *doomed.borrow() {
                 self.lost.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            if keep_back.swap(false, Ordering::SeqCst) && !self.stand_still().await {
                 return;
             }
             if self.forward(&bytes[..count], &mut to).await.is_err() {

@@ -50,6 +50,17 @@ pub fn own(operation: &str) -> &'static [&'static [Code]] {
             &[UnknownSale, UnknownReservation, NotConfirmed, QuantityExceedsReservation],
             &[IdempotencyKeyRequired, IdempotencyKeyReused],
         ],
+        "place_order" => &[
+            &[UnknownSale, UnknownSku, SaleNotOpen, SalePaused, SaleClosed, OrderBusy, OrderInProgress],
+            &[HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
+            &[HoldExpired, AlreadyReleased],
+        ],
+        "order" => &[&[UnknownOrder]],
+        "confirm_order" => &[
+            &[UnknownOrder, AlreadyReleased, HoldExpired, SoldOut, BuyerHolds, BuyerLimit],
+            &[OrderBusy, OrderInProgress],
+        ],
+        "release_order" => &[&[UnknownOrder, AlreadyConfirmed, OrderInProgress, OrderBusy]],
         "put_sale" => &[&[
             UnknownSale,
             SaleDeleting,

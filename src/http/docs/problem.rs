@@ -1,7 +1,7 @@
 //! How the document describes a problem.
 
 use crate::domain::outcome::Retake;
-use crate::domain::{Barrier, Level, Reservation, Shortfall, Sku, Timestamp};
+use crate::domain::{Barrier, Level, Order, Reservation, SaleId, Shortfall, Sku, Timestamp};
 use crate::http::problem::{Code, FieldError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -79,6 +79,15 @@ pub struct ProblemDocument {
     /// `stock_exists`: the units that the SKU began with.
     #[schema(required = false)]
     initial: Option<u64>,
+    /// Of an order that has ended otherwise: the order.
+    #[schema(required = false)]
+    order: Option<Order>,
+    /// Of an order that was refused: the place of the line, from 0.
+    #[schema(required = false)]
+    line: Option<usize>,
+    /// Of an order that was refused: the sale of that line.
+    #[schema(required = false)]
+    sale: Option<SaleId>,
     /// `barrier_ended`, `barrier_exists`: the barrier.
     #[schema(required = false)]
     barrier: Option<Barrier>,

@@ -1,7 +1,7 @@
 //! Parameters of the path.
 
 use super::caller_of;
-use crate::domain::{BarrierId, Buyer, Caller, Refusal, ReservationId, SaleId, Sku, WebhookId};
+use crate::domain::{BarrierId, Buyer, Caller, OrderId, Refusal, ReservationId, SaleId, Sku, WebhookId};
 use crate::http::problem::{Code, Problem};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
@@ -40,6 +40,14 @@ impl PathParameter for ReservationId {
     /// An id that is no UUID is the id of nothing.
     fn read(text: String, _: &Caller) -> Result<Self, Problem> {
         let id = uuid::Uuid::try_parse(&text).map_err(|_| Problem::new(Code::UnknownReservation))?;
+        Ok(Self(id))
+    }
+}
+
+impl PathParameter for OrderId {
+    /// An id that is no UUID is the id of nothing.
+    fn read(text: String, _: &Caller) -> Result<Self, Problem> {
+        let id = uuid::Uuid::try_parse(&text).map_err(|_| Problem::new(Code::UnknownOrder))?;
         Ok(Self(id))
     }
 }

@@ -1,7 +1,7 @@
 //! Refusals of calls about orders, as problems.
 
-use super::detail::Detail;
 use super::Code;
+use super::detail::Detail;
 use crate::domain::OrderRefusal;
 use serde::ser::SerializeMap;
 use std::fmt;
@@ -9,7 +9,9 @@ use std::fmt;
 /// The field that is wrong, where that is what it is about.
 pub fn field(refusal: &OrderRefusal) -> Option<String> {
     match refusal {
-        OrderRefusal::Line { line, .. } if Code::from(refusal).status() == 422 => Some(format!("/lines/{line}")),
+        OrderRefusal::Line { line, .. } if Code::from(refusal).status() == 422 => {
+            Some(format!("/lines/{line}"))
+        }
         _ => None,
     }
 }

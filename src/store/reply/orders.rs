@@ -37,8 +37,18 @@ pub fn order(now: Timestamp, fields: &mut Fields<'_>) -> Result<OrderRecord, Sto
     let metadata = optional(fields.text()?, |text| {
         serde_json::from_str::<Metadata>(text).map_err(|_| bad("not metadata"))
     })?;
-    let order =
-        Order { id, status, buyer, lines, reference, metadata, created_at, expires_at, ended_at, server_time: now };
+    let order = Order {
+        id,
+        status,
+        buyer,
+        lines,
+        reference,
+        metadata,
+        created_at,
+        expires_at,
+        ended_at,
+        server_time: now,
+    };
     Ok(OrderRecord { order, attempt, goal, hold_seconds })
 }
 

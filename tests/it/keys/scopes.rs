@@ -49,6 +49,10 @@ const TABLE: &str = "
     POST   /v1/sales/{sale}/reservations/{id}/release       storefront
     POST   /v1/sales/{sale}/reservations/{id}/extend        storefront
     POST   /v1/sales/{sale}/reservations/{id}/return        storefront
+    POST   /v1/orders                                       storefront
+    GET    /v1/orders/{id}                                  storefront
+    POST   /v1/orders/{id}/confirm                          storefront
+    POST   /v1/orders/{id}/release                          storefront
     GET    /v1/barriers                                     barrier
     GET    /v1/barriers/{barrier}                           barrier
     PUT    /v1/barriers/{barrier}                           barrier

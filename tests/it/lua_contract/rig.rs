@@ -89,6 +89,12 @@ impl Rig {
         self.times.insert(name.to_owned(), step.now);
     }
 
+    /// The scripts' time.
+    pub async fn time(&mut self) -> i64 {
+        let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(&mut self.admin).await.unwrap();
+        seconds * 1_000 + micros / 1_000 + self.offset_ms
+    }
+
     pub async fn snapshot(&mut self) -> Snapshot {
         snapshot(&mut self.admin, &self.prefix).await
     }

@@ -1,7 +1,7 @@
 //! Every word of every header is answered by some script here, with all that it changes; and the store knows it.
 
 use super::{
-    batches, words_barrier, words_repair, words_sale, words_settle, words_sweep, words_take, words_webhook,
+    batches, words_barrier, words_order, words_repair, words_sale, words_settle, words_sweep, words_take, words_webhook,
     wrong_types,
 };
 use std::collections::BTreeSet;
@@ -40,8 +40,8 @@ pub fn words_of(header: &str) -> BTreeSet<String> {
 }
 
 /// They answer with what they list, not with words.
-const LISTS: [&str; 5] =
-    ["reservation/list", "reservation/due", "reservation/inspect", "barrier/due", "webhook/due"];
+const LISTS: [&str; 7] =
+    ["reservation/list", "reservation/due", "reservation/inspect", "barrier/due", "order/due", "order/forget", "webhook/due"];
 
 fn first_word(piece: &str) -> String {
     piece.trim().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect()
@@ -82,6 +82,11 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_barrier::end().await,
         words_barrier::sweep().await,
         words_barrier::wrong_types().await,
+        words_order::confirmed().await,
+        words_order::undone().await,
+        words_order::taken_over().await,
+        words_order::kept().await,
+        words_order::wrong_types().await,
         wrong_types::wrong_types().await,
     ] {
         answered.extend(more);
@@ -135,7 +140,7 @@ fn the_store_knows(answered: &Answered) {
 fn each_word_of_each_header_stands_in_the_store() {
     let store = format!("{}/src/store", env!("CARGO_MANIFEST_DIR"));
     let folders =
-        ["", "/audit", "/barriers", "/deliveries", "/intake"].map(|folder| format!("{store}{folder}"));
+        ["", "/audit", "/barriers", "/deliveries", "/intake", "/orders"].map(|folder| format!("{store}{folder}"));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let files = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let source: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();

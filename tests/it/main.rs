@@ -18,6 +18,7 @@ mod lost_reply;
 mod lua_contract;
 mod model;
 mod notifier;
+mod parts;
 mod proxy;
 mod purge;
 mod races;

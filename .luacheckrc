@@ -26,16 +26,17 @@ local fragments = {
   _stock = { "read_levels", "move", "level_text", "changed_levels", "adjustment_text" },
   _rules = { "RULES", "read_rules", "sale_text" },
   _book = {
-    "rules_key", "stock_key", "due_key", "done_key", "orphans_key", "events_key", "RECORDS_AT", "rules", "now", "levels",
+    "rules_key", "stock_key", "due_key", "pinned_key", "done_key", "orphans_key", "events_key", "RECORDS_AT", "rules", "now", "levels",
     "buyers", "STATUS", "EXPIRES_AT", "CREATED_AT", "ENDED_AT", "UNTIL", "COUNTED", "REPLACES", "REPLACED_BY", "RETAKEN",
     "CONFIRMED", "RETURNED", "EXTEND_OP", "FINGERPRINT", "ORDER", "LINES", "BUYER", "REFERENCE", "open_book",
     "parse_record", "get_record", "put_record", "is_overdue", "line", "seen", "counted_of", "count_sku", "read_buyers",
     "buyer_of", "count_take", "uncount", "read_stock", "read_records", "zeros", "keep", "enter_status", "end_hold", "expire",
+    "NEVER", "is_pinned", "enter_pinned",
     "check_types", "asked", "shortfalls_of", "limit_of", "answers_head", "close_book",
   },
 }
 -- Tables of _book that its scripts write into.
-local book_tables = { "records", "events", "due_add", "due_remove", "dirty_buyers", "new_records", "new_at" }
+local book_tables = { "records", "events", "due_add", "due_remove", "pinned_remove", "dirty_buyers", "new_records", "new_at" }
 
 -- What a file of these fragments may use.
 local function joined(...)

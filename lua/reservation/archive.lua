@@ -27,6 +27,9 @@ local function archive(key)
   local record = get_record(key)
   is_done[id], done_remove[#done_remove + 1] = true, id
   if not record or record[STATUS] == 'held' then
+    if not record then
+      pinned_remove[#pinned_remove + 1] = id
+    end
     orphans[#orphans + 1], orphans[#orphans + 2] = format('%d', now), id
     return 'orphaned'
   end

@@ -7,7 +7,7 @@ KEYS[24..]   st:{sale}:r:<id>       one a request
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
 ARGV[3..]    requests               "refuse" or "retake", reference ('' = as it is), lines ('' = all, or
-                                    sku=quantity,... sorted by SKU) of each
+                                    sku=quantity,... sorted by SKU), order ('' = it is a part of none) of each
 Returns      {"ok", now, retry_at, overdue ids, answer...} | {"unknown_sale"} | {"stale_generation"}
 Answers      confirmed | retaken | replayed, each with previous status, id and record
              confirm_expired possible(1, 0) shortfalls, then previous status, id and record
@@ -58,14 +58,14 @@ local function confirm_expired(record, previous, if_expired, reference, kept)
   return enter_status(record, 'confirmed', 'retaken', 'expired')
 end
 
-local function confirm(record, if_expired, reference, lines)
+local function confirm(record, if_expired, reference, lines, order)
   if record == nil then
     return 'corrupt'
   elseif not record then
     return 'unknown_reservation'
   end
   local status = record[STATUS]
-  if record[ORDER] ~= '' then
+  if record[ORDER] ~= order then
     return line('part_of_order', '', seen(record))
   elseif status == 'confirmed' then
     local same = lines == '' or lines == confirmed_lines(record)
@@ -90,6 +90,7 @@ local answers = {}
 for at = RECORDS_AT, #KEYS do
   local n = at - RECORDS_AT
   answers[#answers + 1] = n < fit
-    and confirm(get_record(KEYS[at]), ARGV[3 + 3 * n], ARGV[4 + 3 * n], ARGV[5 + 3 * n]) or 'deferred'
+    and confirm(get_record(KEYS[at]), ARGV[3 + 4 * n], ARGV[4 + 4 * n], ARGV[5 + 4 * n], ARGV[6 + 4 * n])
+    or 'deferred'
 end
 return close_book(answers, fell_short)

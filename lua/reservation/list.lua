@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- uses: _read
 --[[ Ids of a zset after a cursor, in order of (score, id).
-KEYS[1]      st:{sale}:due or done
+KEYS[1]      st:{sale}:due or done or pinned
 ARGV[1]      score of the cursor    '' = from the start
 ARGV[2]      id of the cursor
 ARGV[3]      limit

@@ -6,6 +6,7 @@ KEYS[8..23]  st:{sale}:buyers:<0..f>
 KEYS[24..]   st:{sale}:r:<id>       one a request
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
+ARGV[3..]    orders                 '' = it is a part of none; of each request
 Returns      {"ok", now, "", "", answer...} | {"unknown_sale"} | {"stale_generation"}
 Answers      released | expired (it was overdue, or had expired) | replayed, each with previous status, id and record
              already_confirmed | already_returned | part_of_order, likewise | unknown_reservation | corrupt | deferred
@@ -18,14 +19,14 @@ end
 local fit = read_records(1, #KEYS)
 check_types(false)
 
-local function release(record)
+local function release(record, order)
   if record == nil then
     return 'corrupt'
   elseif not record then
     return 'unknown_reservation'
   end
   local status = record[STATUS]
-  if record[ORDER] ~= '' then
+  if record[ORDER] ~= order then
     return line('part_of_order', '', seen(record))
   elseif is_overdue(record) then
     expire(record)
@@ -42,6 +43,7 @@ end
 
 local answers = {}
 for at = RECORDS_AT, #KEYS do
-  answers[#answers + 1] = at < RECORDS_AT + fit and release(get_record(KEYS[at])) or 'deferred'
+  local n = at - RECORDS_AT
+  answers[#answers + 1] = n < fit and release(get_record(KEYS[at]), ARGV[3 + n]) or 'deferred'
 end
 return close_book(answers)

@@ -1,7 +1,7 @@
 -- The book of one call: rules, levels, buyers and records in memory. Requests read and change the tables one
 -- after the other, so the second copy of a key in a batch is a replay; `write_book` writes what changed.
 
-local rules_key, stock_key, due_key = KEYS[1], KEYS[2], KEYS[3]
+local rules_key, stock_key, due_key, pinned_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local done_key, orphans_key, events_key = KEYS[5], KEYS[6], KEYS[7]
 local BUYERS_AT, RECORDS_AT = 8, 24 -- KEYS[8..23] are the buyers' buckets
 local LINES_READ_MAX = 512
@@ -13,12 +13,15 @@ local REPLACES, REPLACED_BY, RETAKEN, CONFIRMED, RETURNED, EXTEND_OP = 7, 8, 9, 
 local FINGERPRINT, ORDER, LINES, BUYER, REFERENCE = 13, 14, 15, 16, 17
 local RECORD_PATTERN = '^(%l+)\n(%d+)\n(%d+)\n(%d*)\n(%d+)\n(%x?H?U?[%d,]*)\n([%w_-]*)\n([%w_-]*)\n(1?)\n([%d,]*)\n'
   .. '([%d,]*)\n([%w_-]*)\n([%w_-]+)\n([^\n]*)\n([%w._=,-]+)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
+local NEVER = '253402214400000' -- the deadline of a pinned part of an order: the largest time there is
+local PINNED_MS = 30000 -- its order has decided by then, or somebody looks after it
 local STATUSES = { held = true, confirmed = true, released = true, expired = true, returned = true }
 
 local rules, now
 local levels, buyers, records = {}, {}, {} -- by SKU; by name; by key
 local events = {}
 local due_add, due_remove, done_add = {}, {}, {} -- score and id in turn; ids; score and id in turn
+local pinned_add, pinned_remove = {}, {} -- score and id in turn; ids
 local dirty_records, dirty_buyers = {}, {}
 local new_records, new_at = {}, {} -- key and text in turn; where in that list the text of a key is
 local HEX = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f' }
@@ -141,6 +144,11 @@ end
 
 local function is_overdue(record)
   return record[STATUS] == 'held' and now >= record.expires_at
+end
+
+-- A part of an order that only its order can end: it is held without a deadline.
+local function is_pinned(record)
+  return record[STATUS] == 'held' and record[EXPIRES_AT] == NEVER
 end
 
 -- `<word> LF <previous status> LF <id> LF <record>`: the same line is the event and the answer.
@@ -351,6 +359,9 @@ local function end_hold(record, status, kept)
     record[COUNTED] = sub(record[COUNTED], 1, 1)
   end
   due_remove[#due_remove + 1] = record.id
+  if record[EXPIRES_AT] == NEVER then
+    pinned_remove[#pinned_remove + 1] = record.id
+  end
   return enter_status(record, status, status, 'held')
 end
 
@@ -358,7 +369,12 @@ local function expire(record)
   return end_hold(record, 'expired', zeros(#record.skus))
 end
 
--- Every key that phase 2 writes besides stock, buyers and records must be of its type.
+-- Enters a part into `pinned`, by the time when somebody looks after its order.
+local function enter_pinned(record)
+  pinned_add[#pinned_add + 1], pinned_add[#pinned_add + 2] = format('%d', now + PINNED_MS), record.id
+end
+
+-- Every key that phase 2 writes besides stock, buyers, records and `pinned` must be of its type.
 local function check_types(with_orphans)
   read('due', 'ZCARD', due_key)
   read('done', 'ZCARD', done_key)
@@ -493,6 +509,9 @@ end
 local function write_book()
   local changed = changed_levels(levels, events)
   local buyers_set, buyers_gone = changed_buyers()
+  if #pinned_add > 0 or #pinned_remove > 0 then
+    read('pinned', 'ZCARD', pinned_key)
+  end
   for key, record in pairs(dirty_records) do
     new_records[#new_records + 1], new_records[#new_records + 2] = key, concat(record, '\n')
   end
@@ -503,6 +522,8 @@ local function write_book()
   call_chunked('ZADD', due_key, due_add)
   call_chunked('ZREM', due_key, due_remove)
   call_chunked('ZADD', done_key, done_add)
+  call_chunked('ZADD', pinned_key, pinned_add)
+  call_chunked('ZREM', pinned_key, pinned_remove)
   for bucket, values in pairs(buyers_set) do
     call_chunked('HSET', KEYS[BUYERS_AT + bucket], values)
   end

@@ -1,6 +1,6 @@
 //! A reservation: lines of one buyer in one status.
 
-use super::id::{Buyer, Reference, ReservationId, SaleId, Sku};
+use super::id::{Buyer, OrderId, Reference, ReservationId, SaleId, Sku};
 use super::quantity::{Line, Lines};
 use super::sale::HOLD_SECONDS_MAX;
 use super::time::Timestamp;
@@ -86,7 +86,7 @@ pub struct Reservation {
     pub metadata: Option<Metadata>,
     /// When it was first held.
     pub created_at: Timestamp,
-    /// The deadline of the hold; null once it has ended.
+    /// The deadline of the hold; null once it has ended, and while its order is being confirmed.
     pub expires_at: Option<Timestamp>,
     /// The latest deadline that extend can give.
     pub extendable_until: Timestamp,
@@ -99,7 +99,7 @@ pub struct Reservation {
     /// The hold that took its place.
     pub replaced_by: Option<ReservationId>,
     /// The complex order that it is a part of.
-    pub order: Option<String>,
+    pub order: Option<OrderId>,
     /// The server's time of this answer.
     pub server_time: Timestamp,
 }

@@ -13,6 +13,9 @@ pub struct Timestamp(i64);
 const MS_MAX: i64 = 253_402_214_400_000;
 
 impl Timestamp {
+    /// The largest. In the store it says "never": the deadline of a part of an order under confirmation.
+    pub const NEVER: Self = Self(MS_MAX);
+
     /// From milliseconds since 1970; `None` outside 1970..9999.
     pub fn from_ms(ms: i64) -> Option<Self> {
         (0..=MS_MAX).contains(&ms).then_some(Self(ms))

@@ -161,6 +161,7 @@ pub const TRANSITIONS: &[&str] = &["held", "confirmed", "retaken", "released", "
 /// Values of `script`.
 pub const SCRIPTS: &[&str] = &[
     "reserve",
+    "pin",
     "confirm",
     "release",
     "extend",
@@ -214,6 +215,19 @@ const ANSWERS: &[(&str, &[&str])] = &[
             "idempotency_key_reused",
             "hold_expired",
             "already_confirmed",
+            "already_released",
+            "already_returned",
+            "part_of_order",
+        ],
+    ),
+    (
+        "pin",
+        &[
+            "pinned",
+            "replayed",
+            "unknown_sale",
+            "unknown_reservation",
+            "hold_expired",
             "already_released",
             "already_returned",
             "part_of_order",

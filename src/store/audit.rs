@@ -151,7 +151,7 @@ impl Store {
     /// Adds up records and ledger once, and notes ids that are not in their place.
     async fn audit_round(&self, keys: &SaleKeys, found: &mut SaleFindings) -> Result<Round, StoreError> {
         let mut round = Round::default();
-        for place in [Place::Due, Place::Done] {
+        for place in [Place::Due, Place::Done, Place::Pinned] {
             self.walk(keys, place, |seen| {
                 if let Some(what) = seen.misplaced() {
                     found.misplaced(&seen.id, what);
@@ -162,6 +162,7 @@ impl Store {
                 match place {
                     Place::Due => round.holds += 1,
                     Place::Done => round.ended += 1,
+                    Place::Pinned => {}
                 }
                 let Some(record) = &seen.record else { return };
                 round.counts_for_buyers |= record.counts_for_buyer();

@@ -41,7 +41,7 @@ impl Store {
                     (None, Some(key)) => handle.ids.bulk_reservation(caller, key, first + n),
                     _ => handle.ids.reservation(caller, own.as_ref()),
                 };
-                request.prepared(id)
+                request.prepared(id, None)
             };
             let read = |now, retry_at, text: &str| reply::decision(sale, now, retry_at, text);
             let answers = self.commit_all(sale, Class::Bulk, step.len(), prepare, read).await;

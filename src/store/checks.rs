@@ -1,6 +1,7 @@
 //! What is checked before the service takes its first request, and whenever somebody asks whether it is ready.
 
 mod notifier;
+mod parts;
 
 use super::sweep::{EventsKept, Purge};
 use super::{ReservationFilter, Store, StoreError, ids};
@@ -146,6 +147,7 @@ impl Store {
         if ended.items.len() != 2 || (level.available, level.granted) != (3, 3) {
             return Err(CheckError::SelfTest("the books do not balance".into()));
         }
+        self.try_parts(&sale, &sku).await?;
         let audit = self.audit(Some(&sale)).await?;
         if !audit.is_clean() {
             return Err(CheckError::SelfTest(format!("the books do not balance:\n{audit}")));

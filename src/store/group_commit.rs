@@ -32,6 +32,8 @@ const EXPIRE_ROUNDS_MAX: usize = 10;
 pub enum Verb {
     /// Take units.
     Reserve,
+    /// Take the deadline off those of an order.
+    Pin,
     /// Sell them.
     Confirm,
     /// Give them back.
@@ -50,7 +52,8 @@ pub enum Verb {
 
 impl Verb {
     /// Settling comes first, and is never shed in favour of taking. Order of the calls in a round.
-    const ORDER: [Verb; 8] = [
+    const ORDER: [Verb; 9] = [
+        Verb::Pin,
         Verb::Confirm,
         Verb::Return,
         Verb::Extend,
@@ -64,6 +67,7 @@ impl Verb {
     fn script(self, scripts: &Scripts) -> &Script {
         match self {
             Verb::Reserve => &scripts.reserve,
+            Verb::Pin => &scripts.pin,
             Verb::Confirm => &scripts.confirm,
             Verb::Release => &scripts.release,
             Verb::Extend => &scripts.extend,

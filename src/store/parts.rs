@@ -1,50 +1,62 @@
 //! Parts of orders: reservations that move with their order alone. Whoever works on an order names it; to everybody else
 //! they answer `part_of_order`.
 
-use super::{Decided, Store};
+use super::group_commit::Verb;
+use super::reservations::check_id;
+use super::{Decided, SaleHandle, Store, ids, reply};
 use crate::domain::*;
 
 impl Store {
     /// Holds a part. The request carries the fence of the order's lock in this sale.
-    pub(super) async fn reserve_part(
+    pub async fn reserve_part(
         &self,
-        _sale: &SaleId,
-        _part: ReservationId,
-        _order: OrderId,
-        _request: Reserve,
+        sale: &SaleId,
+        part: ReservationId,
+        order: OrderId,
+        request: Reserve,
     ) -> Decided<Reservation> {
-        todo!()
+        let prepare = |_: &SaleHandle| request.prepared(part, Some(order));
+        let decided = self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await;
+        self.count("reserve", decided.and_then(|decision| check_id(decision, part)))
     }
 
     /// Takes the deadline off a part: from now on only its order decides. `Pinned`, or `Replayed` if it is pinned or
     /// confirmed; refused `HoldExpired`, `AlreadyReleased`, `AlreadyReturned`, `UnknownReservation`.
-    pub(super) async fn pin_part(
-        &self,
-        _sale: &SaleId,
-        _part: ReservationId,
-        _order: OrderId,
-    ) -> Decided<Reservation> {
-        todo!()
+    pub async fn pin_part(&self, sale: &SaleId, part: ReservationId, order: OrderId) -> Decided<Reservation> {
+        self.settle_part("pin", Verb::Pin, sale, part, &[&ids::short(order.0)]).await
     }
 
     /// Sells a part: `Confirmed` or `Replayed`.
-    pub(super) async fn confirm_part(
+    pub async fn confirm_part(
         &self,
-        _sale: &SaleId,
-        _part: ReservationId,
-        _order: OrderId,
+        sale: &SaleId,
+        part: ReservationId,
+        order: OrderId,
     ) -> Decided<Reservation> {
-        todo!()
+        self.settle_part("confirm", Verb::Confirm, sale, part, &["refuse", "", "", &ids::short(order.0)])
+            .await
     }
 
     /// Gives a part back, pinned or not: `Released`, `Expired`, `Replayed`; refused `UnknownReservation`,
     /// `AlreadyConfirmed`, `AlreadyReturned`.
-    pub(super) async fn release_part(
+    pub async fn release_part(
         &self,
-        _sale: &SaleId,
-        _part: ReservationId,
-        _order: OrderId,
+        sale: &SaleId,
+        part: ReservationId,
+        order: OrderId,
     ) -> Decided<Reservation> {
-        todo!()
+        self.settle_part("release", Verb::Release, sale, part, &[&ids::short(order.0)]).await
+    }
+
+    async fn settle_part(
+        &self,
+        counted_as: &'static str,
+        verb: Verb,
+        sale: &SaleId,
+        part: ReservationId,
+        args: &[&str],
+    ) -> Decided<Reservation> {
+        let args = |_: &SaleHandle| args.iter().map(|arg| (*arg).to_owned()).collect();
+        self.count(counted_as, self.settle(verb, sale, part, |_| None, args).await)
     }
 }

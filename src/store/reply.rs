@@ -103,6 +103,10 @@ fn name<T: FromStr>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|_| bad("not a name"))
 }
 
+fn order_id(text: &str) -> Result<OrderId, StoreError> {
+    ids::long(text).map(OrderId).ok_or_else(|| bad("not an id"))
+}
+
 fn reservation_id(text: &str) -> Result<ReservationId, StoreError> {
     ids::long(text).map(ReservationId).ok_or_else(|| bad("not an id"))
 }
@@ -140,14 +144,15 @@ pub fn reservation(
     let retaken = !fields.text()?.is_empty();
     let (confirmed, returned) = (fields.text()?, fields.text()?);
     let (_extend_operation, _fingerprint) = (fields.text()?, fields.text()?);
-    let order = optional(fields.text()?, |text| Ok(text.to_owned()))?;
+    let order = optional(fields.text()?, order_id)?;
     let lines = reservation_lines(fields.text()?, confirmed, returned)?;
     let buyer = optional(fields.text()?, name)?;
     let reference = optional(fields.text()?, name)?;
     let metadata = optional(fields.text()?, |text| {
         serde_json::from_str::<Metadata>(text).map_err(|_| bad("not metadata"))
     })?;
-    let expires_at = (status == ReservationStatus::Held).then_some(expires_at);
+    let has_deadline = status == ReservationStatus::Held && expires_at != Timestamp::NEVER;
+    let expires_at = has_deadline.then_some(expires_at);
     Ok(Reservation {
         id,
         sale: sale.clone(),
@@ -367,6 +372,7 @@ fn outcome(word: &str) -> Option<Outcome> {
     Some(match word {
         "held" => Outcome::Held,
         "replayed" => Outcome::Replayed,
+        "pinned" => Outcome::Pinned,
         "confirmed" => Outcome::Confirmed,
         "retaken" => Outcome::Retaken,
         "released" => Outcome::Released,

@@ -13,6 +13,9 @@ pub enum ReservationFilter {
     Ended,
 }
 
+/// What callers of their own are part of: their calls do not move parts of orders.
+const NO_ORDER: &str = "";
+
 /// `sku=units,...`, as records and scripts have it.
 fn lines_text(lines: &Lines) -> String {
     let mut text = String::with_capacity(lines.count() * 16);
@@ -29,7 +32,7 @@ fn lines_text(lines: &Lines) -> String {
 
 impl Reserve {
     /// The record from its fingerprint on: what does not depend on the store's state.
-    fn tail(&self) -> String {
+    fn tail(&self, order: Option<OrderId>) -> String {
         let lines = lines_text(&self.lines);
         let buyer = self.buyer.as_ref().map_or("", Buyer::as_str);
         let reference = self.reference.as_ref().map_or("", Reference::as_str);
@@ -45,11 +48,12 @@ impl Reserve {
             &hold,
             replaces.as_ref().map_or(&[][..], |bytes| &bytes[..]),
         ]);
-        [&fingerprint, "", &lines, buyer, reference, &metadata].join("\n")
+        let order = order.map(|order| ids::short(order.0)).unwrap_or_default();
+        [&fingerprint, &order, &lines, buyer, reference, &metadata].join("\n")
     }
 
-    /// As the committer carries it.
-    pub(super) fn prepared(&self, id: ReservationId) -> Request {
+    /// As the committer carries it; `order`: what it will be a part of.
+    pub(super) fn prepared(&self, id: ReservationId, order: Option<OrderId>) -> Request {
         Request {
             verb: Verb::Reserve,
             id: ids::short(id.0),
@@ -57,7 +61,7 @@ impl Reserve {
                 buyer: self.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
                 hold_ms: self.hold_seconds.map(|seconds| seconds * 1000),
                 replaces: self.replaces.map(|id| ids::short(id.0)),
-                tail: self.tail(),
+                tail: self.tail(order),
                 lines: self.lines.clone(),
             },
         }
@@ -65,7 +69,7 @@ impl Reserve {
 }
 
 /// An answer is about the reservation that was asked for, or something is badly wrong.
-fn check_id(decision: Decision<Reservation>, asked: ReservationId) -> Decided<Reservation> {
+pub(super) fn check_id(decision: Decision<Reservation>, asked: ReservationId) -> Decided<Reservation> {
     match &decision {
         Decision::Done(_, reservation) if reservation.id != asked => {
             Err(StoreError::Reply("the answer is about another reservation".into()))
@@ -83,12 +87,12 @@ impl Store {
         key: Option<&IdempotencyKey>,
         request: Reserve,
     ) -> Decided<Reservation> {
-        let prepare = |handle: &SaleHandle| request.prepared(handle.ids.reservation(caller, key));
+        let prepare = |handle: &SaleHandle| request.prepared(handle.ids.reservation(caller, key), None);
         let decided = self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await;
         self.count("reserve", decided)
     }
 
-    async fn settle(
+    pub(super) async fn settle(
         &self,
         verb: Verb,
         sale: &SaleId,
@@ -118,6 +122,7 @@ impl Store {
                 if_expired.into(),
                 reference.into(),
                 request.lines.as_ref().map(lines_text).unwrap_or_default(),
+                NO_ORDER.into(),
             ]
         };
         let decided = self.settle(Verb::Confirm, sale, id, |_| None, args).await;
@@ -126,7 +131,7 @@ impl Store {
 
     /// Gives held units back.
     pub async fn release(&self, sale: &SaleId, id: ReservationId) -> Decided<Reservation> {
-        let decided = self.settle(Verb::Release, sale, id, |_| None, |_| Vec::new()).await;
+        let decided = self.settle(Verb::Release, sale, id, |_| None, |_| vec![NO_ORDER.into()]).await;
         self.count("release", decided)
     }
 

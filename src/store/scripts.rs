@@ -70,6 +70,7 @@ scripts! {
     reserve = "reservation/reserve",
     confirm = "reservation/confirm",
     release = "reservation/release",
+    pin = "reservation/pin",
     extend = "reservation/extend",
     return_reservation = "reservation/return_reservation",
     expire = "reservation/expire",

@@ -27,6 +27,8 @@ pub struct Due {
     pub overdue: Vec<String>,
     /// Records whose retention is over.
     pub ended: Vec<String>,
+    /// Parts of orders that were pinned long ago: somebody must look after their orders.
+    pub pinned: Vec<String>,
     /// Entries of the stream of events.
     pub event_entries: u64,
     /// Time of the oldest of them.
@@ -90,12 +92,25 @@ impl Store {
     pub async fn due(&self, sale: &SaleId, limit: usize) -> Result<Due, StoreError> {
         let keys = SaleKeys::new(sale);
         let script = &self.scripts().due;
-        let mut cmd = script.call(5);
-        cmd.arg(keys.rules()).arg(keys.due()).arg(keys.done()).arg(keys.orphans()).arg(keys.events());
+        let mut cmd = script.call(6);
+        cmd.arg(keys.rules()).arg(keys.due()).arg(keys.pinned()).arg(keys.done()).arg(keys.orphans());
+        cmd.arg(keys.events());
         cmd.arg(self.offset_ms()).arg(limit);
         let texts = self.call(script, &cmd).await?;
-        let [now, status, next, open, overdue_count, orphans, overdue, ended, entries, oldest, deleted_at] =
-            &texts[..]
+        let [
+            now,
+            status,
+            next,
+            open,
+            overdue_count,
+            orphans,
+            overdue,
+            ended,
+            entries,
+            oldest,
+            deleted_at,
+            pinned,
+        ] = &texts[..]
         else {
             return Err(StoreError::Reply("not what is due".into()));
         };
@@ -110,6 +125,7 @@ impl Store {
             orphans: reply::number(orphans)?,
             overdue: reply::ids_of(overdue),
             ended: reply::ids_of(ended),
+            pinned: reply::ids_of(pinned),
             event_entries: reply::number(entries)?,
             oldest_event_at: reply::optional(oldest, reply::time)?,
         })
@@ -167,11 +183,11 @@ impl Store {
             ids.extend(reply::texts(self.query(&cmd).await?)?);
         }
         let script = &self.scripts().purge;
-        let mut cmd = script.call(keys.fixed.len() + 2 + ids.len());
+        let mut cmd = script.call(keys.fixed.len() + 3 + ids.len());
         for key in &keys.fixed {
             cmd.arg(key);
         }
-        cmd.arg(&keys.skus).arg(&keys.adjustments);
+        cmd.arg(&keys.skus).arg(&keys.adjustments).arg(&keys.fence);
         for id in &ids {
             cmd.arg(keys.record(id));
         }

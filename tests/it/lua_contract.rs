@@ -14,6 +14,7 @@ mod snapshot;
 pub mod words;
 mod words_barrier;
 mod words_order;
+mod words_parts;
 mod words_repair;
 mod words_sale;
 mod words_settle;

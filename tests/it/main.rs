@@ -19,6 +19,7 @@ mod lua_contract;
 mod model;
 mod notifier;
 mod orders;
+mod parts;
 mod proxy;
 mod purge;
 mod races;

@@ -1,5 +1,6 @@
 //! Walking over the records of a sale.
 
+use crate::domain::Timestamp;
 use crate::store::keys::SaleKeys;
 use crate::store::{Store, StoreError};
 
@@ -10,6 +11,8 @@ pub(super) enum Place {
     Due,
     /// Ended ones.
     Done,
+    /// Parts of orders under confirmation; they stand in `due`, too.
+    Pinned,
 }
 
 impl Place {
@@ -17,6 +20,7 @@ impl Place {
         match self {
             Self::Due => "due",
             Self::Done => "done",
+            Self::Pinned => "pinned",
         }
     }
 }
@@ -73,6 +77,16 @@ impl Record {
         })
     }
 
+    /// Its score in `due`, while it is held.
+    fn due_score(&self) -> &str {
+        if self.is_pinned() { "inf" } else { &self.expires_at }
+    }
+
+    /// Whether it is held without a deadline.
+    fn is_pinned(&self) -> bool {
+        self.is_held && self.expires_at == Timestamp::NEVER.as_ms().to_string()
+    }
+
     /// Whether anything of it is counted for its buyer.
     pub(super) fn counts_for_buyer(&self) -> bool {
         self.counted.len() > 1
@@ -85,18 +99,20 @@ pub(super) struct Seen {
     pub id: String,
     due: Option<String>,
     done: Option<String>,
+    pinned: Option<String>,
     is_there: bool,
     /// None where there is none, or a corrupt one.
     pub record: Option<Record>,
 }
 
 impl Seen {
-    fn read(id: String, [due, done, record]: &[String; 3]) -> Self {
+    fn read(id: String, [due, done, pinned, record]: &[String; 4]) -> Self {
         let place = |score: &String| (!score.is_empty()).then(|| score.clone());
         Self {
             id,
             due: place(due),
             done: place(done),
+            pinned: place(pinned),
             is_there: !record.is_empty(),
             record: Record::read(record),
         }
@@ -106,16 +122,21 @@ impl Seen {
     pub(super) fn misplaced(&self) -> Option<&'static str> {
         match (&self.due, &self.done, &self.record) {
             // It was archived, or became an orphan, after it was listed.
-            (None, None, _) => None,
+            (None, None, _) if self.pinned.is_none() => None,
+            (None, None, _) => Some("in pinned alone"),
             (Some(_), Some(_), _) => Some("in due and in done"),
             (_, _, None) if !self.is_there => Some("no record"),
             (_, _, None) => Some("record is corrupt"),
             (Some(_), None, Some(record)) if !record.is_held => Some("ended, but in due"),
-            (Some(score), None, Some(record)) if *score != record.expires_at && score != "inf" => {
+            (Some(score), None, Some(record)) if score != record.due_score() => {
                 Some("in due at another time than its deadline")
             }
             (None, Some(_), Some(record)) if record.is_held => Some("held, but in done"),
-            _ => None,
+            (_, _, Some(record)) => match (record.is_pinned(), self.pinned.is_some()) {
+                (true, false) => Some("held without a deadline, but not in pinned"),
+                (false, true) => Some("in pinned, but not held without a deadline"),
+                _ => None,
+            },
         }
     }
 
@@ -124,6 +145,7 @@ impl Seen {
         match place {
             Place::Due => self.due.is_some() && self.done.is_none(),
             Place::Done => self.done.is_some(),
+            Place::Pinned => false,
         }
     }
 }
@@ -139,6 +161,7 @@ impl Store {
         let key = match place {
             Place::Due => keys.due(),
             Place::Done => keys.done(),
+            Place::Pinned => keys.pinned(),
         };
         let (mut score, mut id, page) = (String::new(), String::new(), self.audit_page());
         loop {
@@ -152,13 +175,13 @@ impl Store {
             })?;
             let ids: Vec<&String> = listed.iter().step_by(2).collect();
             let inspect = &self.scripts().inspect;
-            let mut cmd = inspect.call(2 + ids.len());
-            cmd.arg(keys.due()).arg(keys.done());
+            let mut cmd = inspect.call(3 + ids.len());
+            cmd.arg(keys.due()).arg(keys.done()).arg(keys.pinned());
             for id in &ids {
                 cmd.arg(keys.record(id));
             }
             let texts = self.call(inspect, &cmd).await?;
-            let (views, rest) = texts.as_chunks::<3>();
+            let (views, rest) = texts.as_chunks::<4>();
             if views.len() != ids.len() || !rest.is_empty() {
                 return Err(StoreError::Reply("as many records as ids were expected".into()));
             }

@@ -3,6 +3,9 @@
 use super::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
+/// The deadline of a pinned part of an order.
+pub const NEVER: &str = "253402214400000";
+
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     available: i64,
@@ -112,14 +115,19 @@ fn audit_places(snapshot: &Snapshot, records: &BTreeMap<&str, Record<'_>>) {
     for (id, record) in records {
         let due = snapshot.get(&format!("due {id}")).map(String::as_str);
         let is_done = snapshot.contains_key(&format!("done {id}"));
+        let is_in_pinned = snapshot.contains_key(&format!("pinned {id}"));
         if record.fields[0] == "held" {
-            assert_eq!((due, is_done), (Some(record.fields[1]), false), "{id} is held");
+            let is_pinned = record.fields[1] == NEVER;
+            let score = if is_pinned { "inf" } else { record.fields[1] };
+            assert_eq!((due, is_done, is_in_pinned), (Some(score), false, is_pinned), "{id} is held");
         } else {
-            assert_eq!((due, is_done), (None, true), "{id} has ended");
+            assert_eq!((due, is_done, is_in_pinned), (None, true, false), "{id} has ended");
         }
     }
     for leaf in snapshot.keys() {
-        if let Some((_, id)) = leaf.split_once(' ').filter(|(key, _)| matches!(*key, "due" | "done")) {
+        if let Some((_, id)) =
+            leaf.split_once(' ').filter(|(key, _)| matches!(*key, "due" | "done" | "pinned"))
+        {
             assert!(records.contains_key(id), "{leaf} has no record");
         }
     }

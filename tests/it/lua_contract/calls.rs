@@ -16,6 +16,7 @@ pub struct Take {
     buyer: String,
     hold_ms: String,
     replaces: String,
+    order: String,
     fingerprint: String,
     lines: Vec<(String, u64)>,
 }
@@ -39,12 +40,15 @@ impl Take {
     pub fn replacing(self, name: &str) -> Self {
         Self { replaces: id(name), ..self }
     }
+    pub fn part_of(self, order: &str) -> Self {
+        Self { order: id(order), ..self }
+    }
     pub fn fingerprint(self, fingerprint: &str) -> Self {
         Self { fingerprint: fingerprint.into(), ..self }
     }
     fn tail(&self) -> String {
         let lines: Vec<String> = self.lines.iter().map(|(sku, units)| format!("{sku}={units}")).collect();
-        [&self.fingerprint, "", &lines.join(","), &self.buyer, "ref", ""].join("\n")
+        [&self.fingerprint, &self.order, &lines.join(","), &self.buyer, "ref", ""].join("\n")
     }
 }
 
@@ -163,15 +167,33 @@ impl Rig {
         (self.with_fixed(records), args)
     }
 
-    /// Any verb that takes ids; of each request its id and its arguments.
+    /// Any verb that takes ids; of each request its id and its arguments. Those that are left out at the end are empty.
     pub async fn settle(&mut self, verb: &str, requests: &[(&str, &[&str])]) -> Step {
-        let (keys, args) = self.settle_call(requests);
+        let (keys, args) = self.settle_call(verb, requests);
         self.step(&format!("reservation/{verb}"), &keys, &args).await
     }
 
-    pub fn settle_call(&self, requests: &[(&str, &[&str])]) -> (Vec<String>, Vec<String>) {
+    pub fn settle_call(&self, verb: &str, requests: &[(&str, &[&str])]) -> (Vec<String>, Vec<String>) {
         let keys = self.with_fixed(requests.iter().map(|(name, _)| self.keys.record(&id(name))));
-        (keys, self.with_head(requests.iter().flat_map(|(_, args)| owned(args))))
+        let count = match verb {
+            "confirm" => 4,
+            "extend" => 2,
+            "release" | "pin" => 1,
+            _ => 0,
+        };
+        let padded = |args: &[&str]| {
+            let mut args = owned(args);
+            args.resize(count, String::new());
+            args
+        };
+        (keys, self.with_head(requests.iter().flat_map(|(_, args)| padded(args))))
+    }
+
+    /// `pin`, `release`, or `confirm` of all, in the name of an order.
+    pub async fn settle_part(&mut self, verb: &str, name: &str, order: &str) -> Step {
+        let order = if order.is_empty() { String::new() } else { id(order) };
+        let args = if verb == "confirm" { vec!["refuse", "", "", &order] } else { vec![order.as_str()] };
+        self.settle(verb, &[(name, &args)]).await
     }
 
     /// `confirm`, refusing what has expired.
@@ -252,7 +274,7 @@ impl Rig {
     }
 
     pub fn purge_call(&self, names: &[&str]) -> (Vec<String>, Vec<String>) {
-        let more = owned(&[&self.keys.skus, &self.keys.adjustments]);
+        let more = owned(&[&self.keys.skus, &self.keys.adjustments, &self.keys.fence]);
         let records = names.iter().map(|name| self.keys.record(&id(name)));
         (self.with_fixed(more.into_iter().chain(records)), vec![self.generation.clone(), String::new()])
     }
@@ -332,6 +354,7 @@ impl Rig {
         let keys = owned(&[
             self.keys.rules(),
             self.keys.due(),
+            self.keys.pinned(),
             self.keys.done(),
             self.keys.orphans(),
             self.keys.events(),
@@ -353,7 +376,7 @@ impl Rig {
     }
 
     pub fn inspect_call(&self, names: &[&str]) -> (Vec<String>, Vec<String>) {
-        let mut keys = owned(&[self.keys.due(), self.keys.done()]);
+        let mut keys = owned(&[self.keys.due(), self.keys.done(), self.keys.pinned()]);
         keys.extend(names.iter().map(|name| self.keys.record(&id(name))));
         (keys, Vec::new())
     }

@@ -67,13 +67,14 @@ async fn a_corrupt_record_makes_its_request_corrupt_and_is_moved_to_orphans() {
         rig.set_field(name, *field, value).await;
         let before = rig.bytes().await;
         let what = format!("{name} with field {field} {value:?}");
-        let settle = |args: &[&str]| rig.settle_call(&[(name, args)]);
+        let settle = |verb: &str, args: &[&str]| rig.settle_call(verb, &[(name, args)]);
         let calls = [
-            ("confirm", settle(&["retake", "", ""])),
-            ("release", settle(&[])),
-            ("extend", settle(&["700000", "op"])),
+            ("confirm", settle("confirm", &["retake", "", ""])),
+            ("release", settle("release", &[])),
+            ("pin", settle("pin", &[])),
+            ("extend", settle("extend", &["700000", "op"])),
             ("return_reservation", rig.return_call(&[(name, "op", "", "1", "f")])),
-            ("read", settle(&[])),
+            ("read", settle("read", &[])),
             ("reserve", rig.reserve_call(&[take(name, "one", 2).by("ann")])),
             ("reserve", rig.reserve_call(&[take("new", "one", 1).by("ann").replacing(name)])),
         ];
@@ -92,7 +93,7 @@ async fn a_corrupt_record_makes_its_request_corrupt_and_is_moved_to_orphans() {
             rig.tamper("ZREM", "due", &[&id(name)]).await;
             rig.tamper("ZREM", "done", &[&id(name)]).await;
             rig.tamper("ZADD", place, &["1", &id(name)]).await;
-            let (keys, args) = rig.settle_call(&[(name, &[]), (next, &[])]);
+            let (keys, args) = rig.settle_call(script, &[(name, &[]), (next, &[])]);
             let texts = rig.run(&format!("reservation/{script}"), &keys, &args).await.unwrap();
             assert_eq!(texts[4], "orphaned", "{script} {what}");
             assert!(texts[5].starts_with("expired") || texts[5] == "archived", "{script} {what}: {texts:?}");
@@ -143,7 +144,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
 async fn a_corrupt_value_of_the_sale_makes_each_call_an_error() {
     let mut rig = busy_sale().await;
     let healthy = rig.bytes().await;
-    let verbs = ["reserve", "confirm", "release", "return_reservation", "expire", "archive"];
+    let verbs = ["reserve", "pin", "confirm", "release", "return_reservation", "expire", "archive"];
     for (key, field, value) in BAD_VALUES {
         rig.restore(&healthy).await;
         let name = if *key == "buyers" { format!("buyers:{:x}", bucket("ann")) } else { (*key).to_owned() };
@@ -176,8 +177,8 @@ async fn a_buyer_who_has_less_than_his_records_say_is_an_error() {
         rig.tamper("HSET", &buyers, &["ann", text]).await;
         let before = rig.bytes().await;
         let calls = [
-            ("release", rig.settle_call(&[("a", &[])])),
-            ("expire", rig.settle_call(&[("o", &[])])),
+            ("release", rig.settle_call("release", &[("a", &[])])),
+            ("expire", rig.settle_call("expire", &[("o", &[])])),
             ("reserve", rig.reserve_call(&[take("new", "one", 2).by("ann").replacing("a")])),
         ];
         for (script, (keys, args)) in calls {

@@ -165,7 +165,7 @@ async fn the_sweeper_sets_places_right() {
     let right = rig.snapshot().await;
     rig.tamper("ZADD", "due", &["1", &super::rig::id("a"), "1", &super::rig::id("b")]).await;
     rig.tamper("ZREM", "done", &[&super::rig::id("b")]).await;
-    let (keys, args) = rig.settle_call(&[("a", &[]), ("b", &[])]);
+    let (keys, args) = rig.settle_call("expire", &[("a", &[]), ("b", &[])]);
     let texts = rig.run("reservation/expire", &keys, &args).await.unwrap();
     assert_eq!(texts[4..], ["not_due", "not_due"]);
     let now: i64 = texts[1].parse().unwrap();

@@ -16,7 +16,8 @@ async fn a_full_store_can_give_back_and_empty_itself() {
     rig.confirm("b", "").await;
     rig.each("release", &["c"]).await;
     rig.offset_ms = 2 * DAY;
-    rig.reserve(&[ann("a"), ann("d")]).await;
+    let part = |name: &str| ann(name).part_of("order");
+    rig.reserve(&[ann("a"), ann("d"), part("p"), part("q")]).await;
     let maxmemory = |bytes: u64| {
         let mut cmd = redis::cmd("CONFIG");
         cmd.arg("SET").arg("maxmemory").arg(bytes);
@@ -39,6 +40,10 @@ async fn a_full_store_can_give_back_and_empty_itself() {
     assert!(rig.bytes().await == before);
     rig.confirm("a", "").await.answer(&["confirmed/held/#a/*"]);
     rig.each("release", &["d"]).await.answer(&["released/held/#d/*"]);
+    for (name, verb, word) in [("p", "confirm", "confirmed"), ("q", "release", "released")] {
+        rig.settle_part("pin", name, "order").await.answer(&[&format!("pinned/held/#{name}/*")]);
+        rig.settle_part(verb, name, "order").await.answer(&[&format!("{word}/held/#{name}/*")]);
+    }
     rig.each("expire", &["o"]).await.answer(&["expired/held/#o/*"]);
     rig.retake("o", "").await.answer(&["retaken/expired/#o/*"]);
     rig.give_back(&[("b", "op", "", "0", "f"), ("o", "op", "", "1", "f")]).await;
@@ -50,8 +55,8 @@ async fn a_full_store_can_give_back_and_empty_itself() {
     rig.due(9).await;
     rig.list("due", "", "", 9).await;
     // Closing it takes memory; a sale that has sold nothing, or that closes by itself, can be deleted.
-    rig.give_back(&[("a", "all", "", "1", "f")]).await;
+    rig.give_back(&[("a", "all", "", "1", "f"), ("p", "all", "", "1", "f")]).await;
     assert_eq!(rig.delete().await.head[0], "deleted");
-    assert_eq!(rig.purge(&["a", "b", "d", "o"]).await.head, ["purged"]);
+    assert_eq!(rig.purge(&["a", "b", "d", "o", "p", "q"]).await.head, ["purged"]);
     assert!(rig.snapshot().await.is_empty());
 }

@@ -61,19 +61,19 @@ async fn a_refusal_or_a_repeat_leaves_all_keys_equal() {
     for lines in ["", "one=1", "one=3", "two=1"] {
         let requests: Vec<_> = settled.iter().map(|name| (*name, vec!["refuse", "", lines])).collect();
         let requests: Vec<(&str, &[&str])> = requests.iter().map(|(name, args)| (*name, &args[..])).collect();
-        calls.push(("reservation/confirm", rig.settle_call(&requests)));
+        calls.push(("reservation/confirm", rig.settle_call("confirm", &requests)));
     }
-    let each = |names: &[&'static str], args: &'static [&'static str]| {
-        rig.settle_call(&names.iter().map(|name| (*name, args)).collect::<Vec<_>>())
+    let each = |verb: &str, names: &[&'static str], args: &'static [&'static str]| {
+        rig.settle_call(verb, &names.iter().map(|name| (*name, args)).collect::<Vec<_>>())
     };
-    calls.push(("reservation/confirm", each(&["a"], &["refuse", "", "one=3"])));
-    calls.push(("reservation/confirm", each(&["d"], &["retake", "", "one=3"])));
-    calls.push(("reservation/release", each(settled, &[])));
-    calls.push(("reservation/extend", each(settled, &["60000", "op"])));
-    calls.push(("reservation/extend", each(&["a"], &["3600001", "op"])));
-    calls.push(("reservation/expire", each(&["a", "b", "c", "d", "e", "f"], &[])));
-    calls.push(("reservation/archive", each(&all, &[])));
-    calls.push(("reservation/read", each(&all, &[])));
+    calls.push(("reservation/confirm", each("confirm", &["a"], &["refuse", "", "one=3"])));
+    calls.push(("reservation/confirm", each("confirm", &["d"], &["retake", "", "one=3"])));
+    calls.push(("reservation/release", each("release", settled, &[])));
+    calls.push(("reservation/extend", each("extend", settled, &["60000", "op"])));
+    calls.push(("reservation/extend", each("extend", &["a"], &["3600001", "op"])));
+    calls.push(("reservation/expire", each("expire", &["a", "b", "c", "d", "e", "f"], &[])));
+    calls.push(("reservation/archive", each("archive", &all, &[])));
+    calls.push(("reservation/read", each("read", &all, &[])));
     let returns = |names: &[&'static str], lines: &'static str| {
         let requests: Vec<_> = names.iter().map(|name| (*name, "new", lines, "1", "f")).collect();
         rig.return_call(&requests)

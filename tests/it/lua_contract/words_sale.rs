@@ -211,7 +211,7 @@ pub async fn read() -> Answered {
     rig.read_sale().await.is("unknown_sale", &[]);
     rig.levels("one", "one", 1).await.is("unknown_sale", &[]);
     let due = rig.due(10).await;
-    assert_eq!(due.head[1..], ["", "", "0", "0", "0", "", "", "0", "", ""]);
+    assert_eq!(due.head[1..], ["", "", "0", "0", "0", "", "", "0", "", "", ""]);
     let skus = [("one", "10", "2"), ("two", "5", ""), ("One", "0", "")];
     let made = rig.put("", "made:fp", Some(&Rules::default()), &skus).await.now.to_string();
     let sale = format!("g1/1/active/{RULES}/3/15/0/0/15");
@@ -233,10 +233,10 @@ pub async fn read() -> Answered {
     rig.list("due", &deadline, "aa", 9).await.are(&["#b", &deadline], &[]);
     assert!(rig.list("due", &deadline, "b", 9).await.head.is_empty());
     let due = rig.due(2).await;
-    assert_eq!(due.head[1..], ["active", &deadline, "3", "0", "0", "", "", "2", &made, ""]);
+    assert_eq!(due.head[1..], ["active", &deadline, "3", "0", "0", "", "", "2", &made, "", ""]);
     rig.offset_ms = HOUR;
     let due = rig.due(2).await;
-    assert_eq!(due.head[1..], ["active", &deadline, "3", "3", "0", "#B,#a", "", "2", &made, ""]);
+    assert_eq!(due.head[1..], ["active", &deadline, "3", "3", "0", "#B,#a", "", "2", &made, "", ""]);
     rig.answered
 }
 

@@ -1,7 +1,7 @@
 //! Each word of the scripts that settle, with all that it changes.
 
 use super::calls::{Rules, take};
-use super::rig::{HOUR, Rig, SECOND, Step, id};
+use super::rig::{HOUR, Rig, SECOND, Step};
 use super::words::Answered;
 
 /// One SKU of ten units; `a` holds 2 of them for ten minutes.
@@ -13,16 +13,12 @@ pub async fn one_hold() -> (Rig, Step) {
 }
 
 impl Rig {
-    /// A hold that is part of an order, as the order scripts will write it; the record as it is shown.
-    pub async fn order_part(&mut self, name: &str, buyer: &str) -> String {
-        let held = self.reserve(&[take(name, "one", 1).by(buyer)]).await;
+    /// A hold of a unit that is part of the order `o`.
+    pub async fn order_part(&mut self, name: &str) -> Step {
+        let held = self.reserve(&[take(name, "one", 1).by("ann").part_of("o")]).await;
         assert!(held.answers[0].starts_with("held"));
-        let record = self.snapshot().await[&format!("r:#{name}")].clone();
-        let mut fields: Vec<&str> = record.split('\n').collect();
-        fields[13] = "order-1";
-        let text = fields.join("\n");
-        self.tamper("SET", &format!("r:{}", id(name)), &[&text]).await;
-        "*".into()
+        self.remember(name, &held);
+        held
     }
 }
 
@@ -54,7 +50,7 @@ pub async fn confirm() -> Answered {
     rig.reserve(&[take("b", "one", 1)]).await;
     rig.each("release", &["b"]).await;
     rig.confirm("b", "").await.is("already_released//#b/*", &[]);
-    rig.order_part("p", "ann").await;
+    rig.order_part("p").await;
     rig.confirm("p", "").await.is("part_of_order//#p/*", &[]);
     rig.answered
 }
@@ -152,7 +148,7 @@ pub async fn release() -> Answered {
     rig.each("release", &["c"]).await.is("already_confirmed//#c/*", &[]);
     rig.give_back(&[("c", "op", "", "1", "f")]).await;
     rig.each("release", &["c"]).await.is("already_returned//#c/*", &[]);
-    rig.order_part("p", "ann").await;
+    rig.order_part("p").await;
     rig.each("release", &["p"]).await.is("part_of_order//#p/*", &[]);
     rig.answered
 }
@@ -187,7 +183,7 @@ pub async fn extend() -> Answered {
     rig.extend("c", SECOND, "y").await.is("already_confirmed//#c/*", &[]);
     rig.give_back(&[("c", "op", "", "1", "f")]).await;
     rig.extend("c", SECOND, "y").await.is("already_returned//#c/*", &[]);
-    rig.order_part("p", "ann").await;
+    rig.order_part("p").await;
     rig.extend("p", SECOND, "y").await.is("part_of_order//#p/*", &[]);
     rig.answered
 }

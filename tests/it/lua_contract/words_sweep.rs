@@ -36,7 +36,7 @@ pub async fn sweep() -> Answered {
     let gone = ["done #b gone", "r:#b gone", "stock one:r = 5", "stock one:x = 2"];
     rig.each("archive", &["b", "b"]).await.are(&["archived", "not_due"], &gone);
     rig.tamper("ZADD", "done", &["1", &id("c")]).await;
-    let (keys, args) = rig.settle_call(&[("c", &[])]);
+    let (keys, args) = rig.settle_call("archive", &[("c", &[])]);
     assert_eq!(rig.run("reservation/archive", &keys, &args).await.unwrap()[4], "orphaned");
     assert!(rig.snapshot().await.contains_key("orphans #c"));
     rig.answered
@@ -45,7 +45,8 @@ pub async fn sweep() -> Answered {
 pub async fn unknown() -> Answered {
     let mut rig = Rig::empty().await;
     let op: &[&str] = &["refuse", "", ""];
-    let verbs: [(&str, &[&str]); 6] = [
+    let verbs: [(&str, &[&str]); 7] = [
+        ("pin", &[]),
         ("confirm", op),
         ("release", &[]),
         ("extend", &["1000", "op"]),
@@ -81,16 +82,16 @@ pub async fn inspect() -> Answered {
     rig.reserve(&[take("b", "one", 1)]).await;
     rig.each("release", &["b"]).await;
     let (keys, args) = rig.inspect_call(&["a", "b", "nothing"]);
-    let expected = ["{a+600000}", "", "held/{a+600000}/{a}//{a+3600000}////////fp//one=2//ref/"];
+    let expected = ["{a+600000}", "", "", "held/{a+600000}/{a}//{a+3600000}////////fp//one=2//ref/"];
     let step = rig.step("reservation/inspect", &keys, &args).await;
     step.shows(&expected, 0);
-    assert_eq!(step.head[3], "");
-    assert!(step.head[4].parse::<i64>().is_ok() && step.head[5].starts_with("released/"), "{step:?}");
-    assert_eq!(step.head[6..], ["", "", ""]);
+    assert_eq!(step.head[4], "");
+    assert!(step.head[5].parse::<i64>().is_ok() && step.head[7].starts_with("released/"), "{step:?}");
+    assert_eq!(step.head[8..], ["", "", "", ""]);
     step.is_unchanged();
     rig.tamper("RPUSH", &format!("r:{}", id("bad")), &["x"]).await;
     let (keys, args) = rig.inspect_call(&["bad"]);
-    assert_eq!(rig.run("reservation/inspect", &keys, &args).await.unwrap(), ["", "", "wrong_type"]);
+    assert_eq!(rig.run("reservation/inspect", &keys, &args).await.unwrap(), ["", "", "", "wrong_type"]);
     rig.answered
 }
 

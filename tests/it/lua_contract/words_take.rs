@@ -173,7 +173,7 @@ pub async fn met_by_replaces() -> Answered {
     rig.reserve(&[ann("c", 1).replacing("b")]).await.is("already_confirmed//#b/*", &[]);
     rig.give_back(&[("b", "op", "", "1", "f")]).await;
     rig.reserve(&[ann("c", 1).replacing("b")]).await.is("already_returned//#b/*", &[]);
-    let part = rig.order_part("p", "ann").await;
-    rig.reserve(&[ann("c", 1).replacing("p")]).await.is(&format!("part_of_order//#p/{part}"), &[]);
+    rig.order_part("p").await;
+    rig.reserve(&[ann("c", 1).replacing("p")]).await.is("part_of_order//#p/*", &[]);
     rig.answered
 }

@@ -2,7 +2,7 @@
 //! written.
 
 use super::calls::{Rules, take};
-use super::rig::{DAY, Rig, SECOND};
+use super::rig::{DAY, Rig, SECOND, id};
 use super::snapshot::Bytes;
 use super::words::Answered;
 use stockade::store::ids::bucket;
@@ -16,7 +16,8 @@ pub struct Call {
     blind_to: &'static [&'static str],
 }
 
-/// `a` held and `b` confirmed, both ann's; `c` expired long ago, and may be archived; `o` overdue.
+/// `a` held and `b` confirmed, both ann's; `c` expired long ago, and may be archived; `o` overdue;
+/// `p` and `q` are parts of an order, `q` is pinned.
 pub async fn busy_sale() -> Rig {
     let rules = Rules::default().buyer_limit(100).buyer_holds_max(10);
     let mut rig = Rig::with_rules(rules, &[("one", "20", "50"), ("two", "20", "")]).await;
@@ -27,27 +28,34 @@ pub async fn busy_sale() -> Rig {
     rig.each("expire", &["c"]).await;
     rig.reserve(&[ann("o")]).await;
     rig.offset_ms = 2 * DAY;
-    rig.reserve(&[ann("a")]).await;
+    let part = |name: &str| take(name, "one", 1).by("ann").part_of("o");
+    rig.reserve(&[ann("a"), part("p"), part("q")]).await;
+    rig.settle_part("pin", "q", "o").await;
     rig
 }
 
 /// A call of each script.
 pub fn calls(rig: &Rig) -> Vec<Call> {
     const FIXED: &[&str] = &["pinned", "orphans", "other buyers"];
+    const PINNED: &[&str] = &["orphans", "other buyers"];
     const SWEEP: &[&str] = &["pinned", "other buyers"];
     const READ: &[&str] = &["stock", "due", "pinned", "done", "orphans", "events", "buyers"];
-    const PURGE: &[&str] = &["stock", "due", "pinned", "events", "buyers", "skus", "adjustments", "r:"];
+    const PURGE: &[&str] =
+        &["stock", "due", "pinned", "events", "buyers", "skus", "adjustments", "fence", "r:"];
     // A cache may be damaged: it is made anew.
     const PAGE: &[&str] = &["levels:", "rebuild:"];
     let call = |script, (keys, args), blind_to| Call { script, keys, args, blind_to };
-    let settle =
-        |script, name, args: &[&str], blind_to| call(script, rig.settle_call(&[(name, args)]), blind_to);
+    let settle = |script: &'static str, name, args: &[&str], blind_to| {
+        let verb = script.strip_prefix("reservation/").unwrap();
+        call(script, rig.settle_call(verb, &[(name, args)]), blind_to)
+    };
     let k = &rig.keys;
     let offset = rig.offset_ms.to_string();
     let level_args = ["page", "", "9"].map(String::from);
     let (sale_keys, sale_args) = rig.read_sale_call();
     let (switch_keys, _) = rig.switch_call("");
-    let due_keys = [k.rules(), k.due(), k.done(), k.orphans(), k.events()].map(String::from).to_vec();
+    let due_keys =
+        [k.rules(), k.due(), k.pinned(), k.done(), k.orphans(), k.events()].map(String::from).to_vec();
     let cart = take("new", "one", 1).by("ann");
     let bucket = bucket("ann").to_string();
     vec![
@@ -72,6 +80,10 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
         settle("reservation/confirm", "a", &["refuse", "", "one=1"], FIXED),
         settle("reservation/confirm", "c", &["retake", "", ""], FIXED),
         settle("reservation/release", "a", &[], FIXED),
+        settle("reservation/pin", "p", &[&id("o")], PINNED),
+        settle("reservation/pin", "q", &[&id("o")], PINNED),
+        settle("reservation/confirm", "q", &["refuse", "", "", &id("o")], PINNED),
+        settle("reservation/release", "q", &[&id("o")], PINNED),
         settle("reservation/extend", "a", &["700000", "op"], FIXED),
         call("reservation/return_reservation", rig.return_call(&[("b", "op", "one=1", "0", "f")]), FIXED),
         settle("reservation/expire", "o", &[], SWEEP),
@@ -132,8 +144,9 @@ impl Rig {
     /// Nothing changed but that an id moved from `due` or `done` to `orphans`.
     async fn moved_to_orphans(&mut self, record: &str, before: &Bytes, what: &str) {
         let after = self.bytes().await;
-        let moved =
-            |key: &str| ["due", "done", "orphans"].iter().any(|name| key == format!("{}{name}", self.prefix));
+        let moved = |key: &str| {
+            ["due", "done", "pinned", "orphans"].iter().any(|name| key == format!("{}{name}", self.prefix))
+        };
         let rest = |bytes: &Bytes| {
             bytes
                 .iter()

@@ -4,6 +4,7 @@
 //! handlers, in one place, because the request id belongs into it.
 
 mod barriers;
+mod code;
 mod detail;
 mod locks;
 mod orders;

@@ -122,7 +122,12 @@ pub struct OrderKeys {
 impl OrderKeys {
     /// Keys of the bucket of this number, below [`ORDER_BUCKETS`].
     pub fn new(bucket: usize) -> Self {
-        let prefix = format!("st:{{o:{bucket:x}}}:");
+        Self::named(&format!("{bucket:x}"))
+    }
+
+    /// The same of a bucket that no order is in (self-test).
+    pub fn named(bucket: &str) -> Self {
+        let prefix = format!("st:{{o:{bucket}}}:");
         Self { fixed: ["index", "due", "done", "events"].map(|name| format!("{prefix}{name}")), prefix }
     }
 

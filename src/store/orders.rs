@@ -4,6 +4,7 @@
 //! of that step: whatever a process leaves undone, another one finishes (`recover`), and a process that was frozen
 //! meanwhile finds another attempt, or its fences stale.
 
+mod check;
 mod hold;
 mod recover;
 mod settle;
@@ -104,9 +105,18 @@ impl Store {
         id: OrderId,
         args: &[&str],
     ) -> Result<Answer, StoreError> {
-        let script = script(self.scripts());
+        let keys = OrderKeys::new(order_bucket(&ids::short(id.0)));
+        self.order_call_in(&keys, script(self.scripts()), id, args).await
+    }
+
+    async fn order_call_in(
+        &self,
+        keys: &OrderKeys,
+        script: &Script,
+        id: OrderId,
+        args: &[&str],
+    ) -> Result<Answer, StoreError> {
         let id = ids::short(id.0);
-        let keys = OrderKeys::new(order_bucket(&id));
         let mut cmd = script.call(5);
         cmd.arg(&keys.fixed).arg(keys.record(&id)).arg(self.offset_ms()).arg(args);
         Answer::read(self.call(script, &cmd).await?)
@@ -124,7 +134,9 @@ impl Store {
         let args = [&*record.attempt, &lease, to, lines, goal];
         let answer = self.order_call(|scripts| &scripts.step_order, record.order.id, &args).await?;
         match answer.word.as_str() {
-            "pinning" | "confirming" | "confirmed" | "aborting" | "released" | "expired" | "removed" => answer.record(),
+            "pinning" | "confirming" | "confirmed" | "aborting" | "released" | "expired" | "removed" => {
+                answer.record()
+            }
             "lost" => Err(lost()),
             _ => Err(StoreError::Reply("unknown word".into())),
         }

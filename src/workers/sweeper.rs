@@ -182,6 +182,7 @@ async fn sweep(
             let keep_events = are_events_awaited(store, sale, &due, kept).await?;
             return purge(store, sale, generation, keep_events).await;
         }
+        orders::resolve(store, sale, &due.pinned).await;
         let trimmed = match kept.is_exceeded(&due) {
             true => trim(store, sale, generation, kept).await?,
             false => Trimmed::default(),

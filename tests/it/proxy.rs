@@ -65,7 +65,8 @@ impl Proxy {
         let dir = tempfile::Builder::new().prefix("stockade-proxy-").tempdir().expect("a temporary folder");
         let listener = UnixListener::bind(dir.path().join("proxy.sock")).expect("a socket");
         let (lose, lost, travel) = (Mutex::default(), AtomicUsize::default(), Mutex::default());
-        let (halt, is_halted, go_on) = (Mutex::default(), watch::Sender::new(false), watch::Sender::new(None));
+        let (halt, is_halted, go_on) =
+            (Mutex::default(), watch::Sender::new(false), watch::Sender::new(None));
         let wire = Wire { server: path, lose, cut: Mutex::default(), lost, travel, halt, is_halted, go_on };
         let wire = Arc::new(wire);
         let serving = Arc::clone(&wire);
@@ -109,11 +110,6 @@ impl Proxy {
     pub async fn halted(&self) {
         let mut halted = self.wire.is_halted.subscribe();
         halted.wait_for(|halted| *halted).await.unwrap();
-    }
-
-    /// Requests with a marker since the last `halt_at`.
-    pub fn met(&self) -> usize {
-        self.wire.halt.lock().unwrap().as_ref().map_or(0, |halt| halt.seen)
     }
 
     /// What was kept back travels on, or is lost with its connection.

@@ -18,8 +18,8 @@ pub struct OrdersDue {
 
 impl Store {
     /// Asks what is due in a bucket of orders; at most `limit` ids of each kind.
-    pub async fn orders_due(&self, bucket: usize, limit: usize) -> Result<OrdersDue, StoreError> {
-        let (script, keys) = (&self.scripts().orders_due, OrderKeys::new(bucket));
+    pub async fn orders_due(&self, keys: &OrderKeys, limit: usize) -> Result<OrdersDue, StoreError> {
+        let script = &self.scripts().orders_due;
         let mut cmd = script.call(2);
         let [_, due, done, _] = &keys.fixed;
         cmd.arg(due).arg(done).arg(self.offset_ms()).arg(limit);
@@ -35,8 +35,8 @@ impl Store {
     }
 
     /// Deletes the records of orders that were kept long enough, and says how many.
-    pub async fn forget_orders(&self, bucket: usize, ids: &[String]) -> Result<usize, StoreError> {
-        let (script, keys) = (&self.scripts().forget_orders, OrderKeys::new(bucket));
+    pub async fn forget_orders(&self, keys: &OrderKeys, ids: &[String]) -> Result<usize, StoreError> {
+        let script = &self.scripts().forget_orders;
         let mut cmd = script.call(2 + ids.len());
         let [index, _, done, _] = &keys.fixed;
         cmd.arg(index).arg(done);

@@ -2,7 +2,7 @@
 
 use super::{Round, STEP_IDS_MAX, STEPS_MAX};
 use crate::domain::{OrderId, SaleId};
-use crate::store::keys::ORDER_BUCKETS;
+use crate::store::keys::{ORDER_BUCKETS, OrderKeys};
 use crate::store::{Store, StoreError, ids};
 use futures_util::future::join_all;
 use tracing::warn;
@@ -13,11 +13,11 @@ pub(super) async fn sweep(store: &Store) -> Vec<Result<Round, StoreError>> {
 }
 
 async fn sweep_one(store: &Store, bucket: usize) -> Result<Round, StoreError> {
-    let mut round = Round::default();
+    let (keys, mut round) = (OrderKeys::new(bucket), Round::default());
     for _ in 0..STEPS_MAX {
-        let due = store.orders_due(bucket, STEP_IDS_MAX).await?;
+        let due = store.orders_due(&keys, STEP_IDS_MAX).await?;
         if !due.ended.is_empty() {
-            round.forgotten += store.forget_orders(bucket, &due.ended).await?;
+            round.forgotten += store.forget_orders(&keys, &due.ended).await?;
         }
         let recovered = recover(store, &due.unfinished).await;
         round.recovered += recovered;

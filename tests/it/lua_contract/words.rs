@@ -1,8 +1,8 @@
 //! Every word of every header is answered by some script here, with all that it changes; and the store knows it.
 
 use super::{
-    batches, words_barrier, words_order, words_parts, words_repair, words_sale, words_settle, words_sweep, words_take,
-    words_webhook, wrong_types,
+    batches, words_barrier, words_order, words_parts, words_repair, words_sale, words_settle, words_sweep,
+    words_take, words_webhook, wrong_types,
 };
 use std::collections::BTreeSet;
 use stockade::domain::{SaleId, Timestamp};
@@ -40,8 +40,15 @@ pub fn words_of(header: &str) -> BTreeSet<String> {
 }
 
 /// They answer with what they list, not with words.
-const LISTS: [&str; 7] =
-    ["reservation/list", "reservation/due", "reservation/inspect", "barrier/due", "order/due", "order/forget", "webhook/due"];
+const LISTS: [&str; 7] = [
+    "reservation/list",
+    "reservation/due",
+    "reservation/inspect",
+    "barrier/due",
+    "order/due",
+    "order/forget",
+    "webhook/due",
+];
 
 fn first_word(piece: &str) -> String {
     piece.trim().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect()
@@ -141,8 +148,8 @@ fn the_store_knows(answered: &Answered) {
 #[test]
 fn each_word_of_each_header_stands_in_the_store() {
     let store = format!("{}/src/store", env!("CARGO_MANIFEST_DIR"));
-    let folders =
-        ["", "/audit", "/barriers", "/deliveries", "/intake", "/orders"].map(|folder| format!("{store}{folder}"));
+    let folders = ["", "/audit", "/barriers", "/deliveries", "/intake", "/orders"]
+        .map(|folder| format!("{store}{folder}"));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let files = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let source: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();

@@ -27,7 +27,10 @@ async fn each_line_takes_the_best_that_is_left() {
     assert_eq!(skus(&first), ["red", "a"]);
     let second = place(&api, "k", &order(&lines)).await.expect(201, "").body;
     assert_eq!(skus(&second), ["blue", "a"]);
-    assert_eq!((&second["lines"][0]["asked_sku"], &second["lines"][0]["quantity"]), (&json!("red"), &json!(1)));
+    assert_eq!(
+        (&second["lines"][0]["asked_sku"], &second["lines"][0]["quantity"]),
+        (&json!("red"), &json!(1))
+    );
     // A repeat shows what was taken, whatever there is now.
     assert_eq!(place(&api, "k", &order(&lines)).await.expect(200, "").body["lines"], second["lines"]);
     verb(&api, second["id"].as_str().unwrap(), "confirm", Value::Null).await.expect(200, "");

@@ -178,5 +178,8 @@ async fn the_sweeper_ends_orders_and_forgets_them() {
     service.advance_seconds(30 * 86_400);
     eventually("it is forgotten", async || status(&sold).await == 404).await;
     let keys: Vec<String> = service.dump().await.into_iter().map(|(key, _)| key).collect();
-    assert!(!keys.iter().any(|key| key.contains("}:o:") || key.ends_with("}:done") && key.contains("{o:")), "{keys:?}");
+    assert!(
+        !keys.iter().any(|key| key.contains("}:o:") || key.ends_with("}:done") && key.contains("{o:")),
+        "{keys:?}"
+    );
 }

@@ -106,7 +106,8 @@ impl Scene {
         for sale in sales {
             for filter in [ReservationFilter::Held, ReservationFilter::Ended] {
                 let page = PageRequest { limit: 500, after: None };
-                let Decision::Done(_, page) = self.other.reservations(sale, filter, &page).await.unwrap() else {
+                let Decision::Done(_, page) = self.other.reservations(sale, filter, &page).await.unwrap()
+                else {
                     panic!("{said}: no {sale}")
                 };
                 for part in page.items {
@@ -208,7 +209,12 @@ impl Scene {
             Step::Retake => &[(200, ""), (409, "already_released"), (410, "hold_expired")],
             Step::Release => &[(200, "")],
         };
-        assert!(expected.contains(&(repeat.status, repeat.code())), "{said}: {} {}", repeat.status, repeat.text);
+        assert!(
+            expected.contains(&(repeat.status, repeat.code())),
+            "{said}: {} {}",
+            repeat.status,
+            repeat.text
+        );
         self.recover_now().await;
         self.assert_whole(&sales, &said).await;
         true

@@ -12,7 +12,8 @@ async fn opposite_orders_do_not_block_each_other() {
     let api = shared_api();
     let [one, two] = two_sales(&api, 2 * ROUNDS as u64).await;
     for _ in 0..ROUNDS {
-        let (there, back) = ([line(&one, "a", 1), line(&two, "a", 1)], [line(&two, "a", 1), line(&one, "a", 1)]);
+        let (there, back) =
+            ([line(&one, "a", 1), line(&two, "a", 1)], [line(&two, "a", 1), line(&one, "a", 1)]);
         let (there, back) = tokio::join!(held(&api, &there), held(&api, &back));
         assert_ne!(there, back);
     }
@@ -55,7 +56,10 @@ async fn an_order_is_confirmed_or_released_as_a_whole() {
         assert!(outcome == (200, 409) || outcome == (409, 200), "{outcome:?}");
         sold += u64::from(outcome.0 == 200);
     }
-    assert_eq!((one.level("a").await, two.level("a").await), (Level(40 - sold, 0, sold), Level(40 - sold, 0, sold)));
+    assert_eq!(
+        (one.level("a").await, two.level("a").await),
+        (Level(40 - sold, 0, sold), Level(40 - sold, 0, sold))
+    );
 }
 
 /// Orders and carts for the same few units: no more than there are, and no order without all its parts.

@@ -31,7 +31,10 @@ async fn what_an_order_says_is_checked_and_the_field_is_named() {
         (with("alternatives", json!(["b", "b"])), "/lines/1/alternatives"),
         (with("alternatives", json!(["a"])), "/lines/1/alternatives"),
         (with("alternatives", json!("b")), "/lines/1/alternatives"),
-        (with("alternatives", json!((0..11).map(|n| format!("b{n}")).collect::<Vec<_>>())), "/lines/1/alternatives"),
+        (
+            with("alternatives", json!((0..11).map(|n| format!("b{n}")).collect::<Vec<_>>())),
+            "/lines/1/alternatives",
+        ),
         (with("price", json!(1)), "/lines/1/price"),
         (body("hold_seconds", json!(0)), "/hold_seconds"),
         (body("hold_seconds", json!(86_401)), "/hold_seconds"),

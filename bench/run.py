@@ -20,6 +20,7 @@ import time
 import barriers
 import listeners
 import load
+import orders
 import report
 import scale
 from report import Row
@@ -27,7 +28,7 @@ from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
 SIDES = ("noop", "service", "plain", "tuned", "redis")
 BENCHES = ("reserve", "latency", "memory", "soak", "size", "listeners", "deletion", "arrivals", "barrier_size",
-           "webhook_latency", "waiters")
+           "webhook_latency", "waiters", "orders")
 SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
 
 
@@ -232,6 +233,9 @@ class Run:
     def waiters(self):
         barriers.waiters(self)
 
+    def orders(self):
+        orders.orders(self)
+
     def rows(self):
         def ratio(one, other, figure="per_second"):
             above, below = self.median(one, figure), self.median(other, figure)
@@ -262,6 +266,10 @@ class Run:
             Row("last arrival to webhook, ms", self.median("notification", "median_ms"), 50, 20, lower=True),
             Row("Redis commands while 10,000 wait / while 10 do", self.median("waiters", "window_ratio"), 1.2, 1.05, lower=True),
             Row("Redis commands a waiter", self.median("waiters", "calls_a_waiter"), 0.01, 0.005, lower=True),
+            Row("round trips to hold an order of two sales", self.median("order alone", "hold_trips"), 8, 8, lower=True),
+            Row("round trips to confirm it", self.median("order alone", "confirm_trips"), 7, 7, lower=True),
+            Row("orders of two sales / plain carts, 32 clients (for information)",
+                ratio("orders of two sales, 32 clients", "plain carts, 32 clients"), None, None),
             Row("reserve / tuned pool (for information)", ratio("reserve", "plain tuned"), None, None),
         ]
 

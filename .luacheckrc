@@ -17,6 +17,8 @@ local fragments = {
     "STATUS", "ATTEMPTS", "ENDED_AT", "SINCE", "LAST_STATUS", "LAST_ERROR", "TOKEN", "read_delivery", "id_of", "is_claimed",
     "write_deliveries",
   },
+  _lock = { "parse_lock", "holds_lock" },
+  _lease = { "LOCK_CLEANED_MS", "sale_refusal", "read_lease", "is_live", "lease_answer", "not_mine" },
   _order = {
     "index_key", "due_key", "done_key", "events_key", "order_key", "STATUS", "ATTEMPT", "EXPIRES_AT", "ENDED_AT", "GOAL",
     "LINES", "FINGERPRINT", "IS_UNDER_WAY", "CONFIRMED_KEPT_MS", "ENDED_KEPT_MS", "CORRUPT_REST_MS", "read_order", "is_late",
@@ -61,12 +63,15 @@ files["lua/reservation/list.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/inspect.lua"] = { read_globals = joined("_read") }
 files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules") }
 files["lua/barrier"] = { read_globals = joined("_read", "_barrier") }
+files["lua/lock"] = { read_globals = joined("_read", "_lock", "_lease") }
 files["lua/order"] = { read_globals = joined("_read", "_order", "_order_write") }
 files["lua/webhook"] = { read_globals = joined("_read", "_delivery") }
 -- A fragment defines what others use.
 files["lua/shared"] = { ignore = { "211" } }
 files["lua/shared/_barrier.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_delivery.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_lock.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_lease.lua"] = { read_globals = joined("_read", "_lock") }
 files["lua/shared/_order.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_order_write.lua"] = { read_globals = joined("_read", "_order") }
 files["lua/shared/_stock.lua"] = { read_globals = joined("_read") }

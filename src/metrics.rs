@@ -7,6 +7,7 @@
 mod barriers;
 mod caches;
 pub mod catalogue;
+mod locks;
 mod requests;
 mod streams;
 mod webhooks;
@@ -32,6 +33,7 @@ pub struct Metrics {
     units: HashMap<&'static str, Counter>,
     expiry_lag: Histogram,
     barriers: barriers::BarrierMetrics,
+    locks: locks::LockMetrics,
     orders: HashMap<&'static str, Counter>,
     batch_size: Histogram,
     queue_depth: Gauge,
@@ -87,6 +89,7 @@ impl Metrics {
                 .collect(),
             units: counters(catalogue::RESERVATION_UNITS, "transition", catalogue::TRANSITIONS),
             barriers: barriers::BarrierMetrics::new(&recorder),
+            locks: locks::LockMetrics::new(&recorder),
             orders: catalogue::order_labels()
                 .map(|outcome| (outcome, counter(catalogue::ORDERS, &[("outcome", outcome)])))
                 .collect(),

@@ -83,6 +83,8 @@ pub struct Shared {
     pub live: Arc<live::Hub>,
     /// Who waits at barriers.
     pub watchers: Arc<barriers::Watchers>,
+    /// Who waits for locks.
+    pub locks: Arc<locks::LockQueues>,
     /// Ids and secrets of what belongs to no sale.
     pub ids: Arc<OnceCell<IdMaker>>,
 }
@@ -101,6 +103,7 @@ impl Shared {
             page_times,
             live: Arc::default(),
             watchers: Arc::default(),
+            locks: Arc::default(),
             ids: Arc::default(),
         }
     }
@@ -126,6 +129,7 @@ pub struct Store {
     buckets: Arc<[Arc<Bucket>]>,
     live: Arc<live::Hub>,
     watchers: Arc<barriers::Watchers>,
+    locks: Arc<locks::LockQueues>,
     ids: Arc<OnceCell<IdMaker>>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
@@ -167,6 +171,7 @@ impl Store {
             buckets: Bucket::all().into(),
             live: Arc::clone(&shared.live),
             watchers: Arc::clone(&shared.watchers),
+            locks: Arc::clone(&shared.locks),
             ids: Arc::clone(&shared.ids),
             loading: Arc::default(),
             cache: Arc::clone(&shared.cache),
@@ -195,6 +200,15 @@ impl Store {
     async fn call(&self, script: &Script, cmd: &Cmd) -> Result<Vec<String>, StoreError> {
         let answer = pool::get(&self.committer.pool).await?.call(script, cmd).await;
         reply::texts(self.note(answer)?)
+    }
+
+    /// Carries work to its end, even if whoever waits for it goes away.
+    async fn to_the_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let working = self.committer.runtime.spawn(work);
+        working.await.unwrap_or_else(|_| Err(StoreError::Unknown("the work was dropped".into())))
     }
 
     fn note<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {

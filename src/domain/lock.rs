@@ -24,6 +24,16 @@ pub enum LockPlace {
     Sale(SaleId),
 }
 
+impl LockPlace {
+    /// The sale, if it is in one.
+    pub fn sale(&self) -> Option<&SaleId> {
+        match self {
+            Self::Free => None,
+            Self::Sale(sale) => Some(sale),
+        }
+    }
+}
+
 fn ttl_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(deserializer)?;
     if (TTL_MS_MIN..=TTL_MS_MAX).contains(&ms) {

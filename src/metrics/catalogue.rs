@@ -86,6 +86,12 @@ catalogue! {
         "Events that an endpoint will not get: trimmed too early, damaged, its queue full, or dead ones beyond the number kept.";
     WEBHOOK_BACKLOG "stockade_webhook_backlog" Kind::Gauge,
         "Deliveries that wait in the store, and entries of events that are not turned into deliveries yet.";
+    LOCKS "stockade_locks_total" Kind::Counter,
+        "Calls about locks by operation and the word of their answer.";
+    LOCK_WAIT "stockade_lock_wait_seconds" SECONDS,
+        "Time from the call to the lease, of those who got one.";
+    LOCK_HELD "stockade_lock_held_seconds" LONG_SECONDS,
+        "Time from acquire to release, where both were calls of this process.";
     ORDERS "stockade_orders_total" Kind::Counter,
         "Calls that change orders by the word of their answer, and orders that recovery has finished or undone.";
     BARRIERS "stockade_barriers_total" Kind::Counter,
@@ -116,6 +122,12 @@ pub const OTHER: &str = "other";
 /// Routes that answer with streams, or only when something has happened.
 pub const STREAM_ROUTES: &[&str] =
     &["/v1/sales/{sale}/events/live", "/v1/barriers/{barrier}/live", "/v1/barriers/{barrier}/wait"];
+/// What is done with locks, and the words of the answers; besides, whatever a call can fail with.
+const LOCK_ANSWERS: &[(&str, &[&str])] = &[
+    ("acquire", &["acquired", "replayed", "lock_held", "lock_expired", "unknown_sale"]),
+    ("renew", &["renewed", "not_owner", "lock_expired", "unknown_sale"]),
+    ("release", &["released", "replayed", "not_owner", "lock_expired", "unknown_sale"]),
+];
 /// Values of `outcome` of a call about an order; besides, whatever a call can fail with.
 const ORDER_OUTCOMES: &[&str] = &[
     "held",
@@ -308,6 +320,13 @@ pub fn reservation_labels() -> impl Iterator<Item = (&'static str, &'static str)
 /// Every `outcome` that an arrival can have.
 pub fn arrival_labels() -> impl Iterator<Item = &'static str> {
     ARRIVAL_OUTCOMES.iter().chain(REFUSED_BEFORE).chain(REDIS_ERROR_KINDS).copied()
+}
+
+/// Every `operation` with every `outcome` that it can have.
+pub fn lock_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LOCK_ANSWERS.iter().flat_map(|(operation, answers)| {
+        answers.iter().chain(REFUSED_BEFORE).chain(REDIS_ERROR_KINDS).map(|outcome| (*operation, *outcome))
+    })
 }
 
 /// Every `outcome` that a call about an order can have.

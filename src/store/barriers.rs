@@ -181,9 +181,7 @@ impl Store {
     /// Changes one barrier; runs to its end even if its caller goes away.
     async fn change(&self, barrier: &BarrierId, call: Call) -> Result<Answer, StoreError> {
         let (store, barrier) = (self.clone(), barrier.clone());
-        let changing =
-            self.committer.runtime.spawn(async move { store.try_to_change(&barrier, &call).await });
-        changing.await.unwrap_or_else(|_| Err(StoreError::Unknown("the change was dropped".into())))
+        self.to_the_end(async move { store.try_to_change(&barrier, &call).await }).await
     }
 
     async fn try_to_change(&self, barrier: &BarrierId, call: &Call) -> Result<Answer, StoreError> {

@@ -142,15 +142,6 @@ impl Store {
         }
     }
 
-    /// Carries a call about an order to its end, even if its caller goes away.
-    async fn to_the_end<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Decided<T>> + Send + 'static,
-    ) -> Decided<T> {
-        let working = self.committer.runtime.spawn(work);
-        working.await.unwrap_or_else(|_| Err(StoreError::Unknown("the work was dropped".into())))
-    }
-
     /// Counts what a call about an order came to.
     fn count_order(&self, decided: Decided<Order>) -> Decided<Order> {
         self.committer.metrics.order(match &decided {

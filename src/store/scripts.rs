@@ -48,6 +48,11 @@ scripts! {
     read_barriers = "barrier/read",
     barriers_due = "barrier/due",
     sweep_barriers = "barrier/sweep",
+    acquire_lock = "lock/acquire",
+    renew_lock = "lock/renew",
+    release_lock = "lock/release",
+    abandon_lock = "lock/abandon",
+    read_lock = "lock/read",
     begin_order = "order/begin",
     hold_order = "order/hold",
     claim_order = "order/claim",
@@ -95,9 +100,11 @@ impl Default for Scripts {
     }
 }
 
-const FRAGMENTS: [(&str, &str); 8] = [
+const FRAGMENTS: [(&str, &str); 10] = [
     ("_read", include_str!("../../lua/shared/_read.lua")),
     ("_barrier", include_str!("../../lua/shared/_barrier.lua")),
+    ("_lock", include_str!("../../lua/shared/_lock.lua")),
+    ("_lease", include_str!("../../lua/shared/_lease.lua")),
     ("_order", include_str!("../../lua/shared/_order.lua")),
     ("_order_write", include_str!("../../lua/shared/_order_write.lua")),
     ("_stock", include_str!("../../lua/shared/_stock.lua")),

@@ -18,6 +18,8 @@ local fragments = {
     "write_deliveries",
   },
   _stock = { "read_levels", "move", "level_text", "changed_levels", "adjustment_text" },
+  _lock = { "parse_lock", "holds_lock" },
+  _fence = { "LAST_AT", "fence_refusal" },
   _rules = { "RULES", "read_rules", "sale_text" },
   _book = {
     "rules_key", "stock_key", "due_key", "pinned_key", "done_key", "orphans_key", "events_key", "RECORDS_AT", "rules", "now", "levels",
@@ -48,12 +50,12 @@ local function joined(...)
 end
 
 read_globals = joined()
-local book = { read_globals = joined("_read", "_stock", "_book"), globals = book_tables }
+local book = { read_globals = joined("_read", "_stock", "_book", "_lock", "_fence"), globals = book_tables }
 files["lua/reservation"] = book
 files["lua/reservation/due.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/list.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/inspect.lua"] = { read_globals = joined("_read") }
-files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules") }
+files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules", "_lock", "_fence") }
 files["lua/barrier"] = { read_globals = joined("_read", "_barrier") }
 files["lua/webhook"] = { read_globals = joined("_read", "_delivery") }
 -- A fragment defines what others use.
@@ -61,5 +63,7 @@ files["lua/shared"] = { ignore = { "211" } }
 files["lua/shared/_barrier.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_delivery.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_stock.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_lock.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_fence.lua"] = { read_globals = joined("_read", "_lock") }
 files["lua/shared/_rules.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_book.lua"] = { read_globals = joined("_read", "_stock") }

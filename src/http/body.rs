@@ -3,7 +3,7 @@
 use super::problem::{Code, Problem};
 use crate::domain::{
     Adjust, Arrive, Confirm, Declare, Extend, ExtendDeadline, PatchSale, PutBarrier, PutSale, PutSku,
-    Reserve, ReserveBulk, Return, Seal,
+    Release, Reserve, ReserveBulk, Return, Seal,
 };
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
@@ -73,6 +73,11 @@ impl Document for ReserveBulk {
     const BYTES_MAX: usize = LIST_BYTES_MAX;
 }
 impl Document for Confirm {
+    fn when_empty() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+impl Document for Release {
     fn when_empty() -> Option<Self> {
         Some(Self::default())
     }

@@ -88,11 +88,13 @@ impl Default for Scripts {
     }
 }
 
-const FRAGMENTS: [(&str, &str); 6] = [
+const FRAGMENTS: [(&str, &str); 8] = [
     ("_read", include_str!("../../lua/shared/_read.lua")),
     ("_barrier", include_str!("../../lua/shared/_barrier.lua")),
     ("_stock", include_str!("../../lua/shared/_stock.lua")),
     ("_book", include_str!("../../lua/shared/_book.lua")),
+    ("_lock", include_str!("../../lua/shared/_lock.lua")),
+    ("_fence", include_str!("../../lua/shared/_fence.lua")),
     ("_rules", include_str!("../../lua/shared/_rules.lua")),
     ("_delivery", include_str!("../../lua/shared/_delivery.lua")),
 ];

@@ -26,6 +26,8 @@ local fragments = {
   },
   _order_write = { "check_order_types", "go_on", "end_order", "tell" },
   _stock = { "read_levels", "move", "level_text", "changed_levels", "adjustment_text" },
+  _lock = { "parse_lock", "holds_lock" },
+  _fence = { "LAST_AT", "fence_refusal" },
   _rules = { "RULES", "read_rules", "sale_text" },
   _book = {
     "rules_key", "stock_key", "due_key", "pinned_key", "done_key", "orphans_key", "events_key", "RECORDS_AT", "rules", "now", "levels",
@@ -56,12 +58,12 @@ local function joined(...)
 end
 
 read_globals = joined()
-local book = { read_globals = joined("_read", "_stock", "_book"), globals = book_tables }
+local book = { read_globals = joined("_read", "_stock", "_book", "_lock", "_fence"), globals = book_tables }
 files["lua/reservation"] = book
 files["lua/reservation/due.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/list.lua"] = { read_globals = joined("_read") }
 files["lua/reservation/inspect.lua"] = { read_globals = joined("_read") }
-files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules") }
+files["lua/sale"] = { read_globals = joined("_read", "_stock", "_rules", "_lock", "_fence") }
 files["lua/barrier"] = { read_globals = joined("_read", "_barrier") }
 files["lua/lock"] = { read_globals = joined("_read", "_lock", "_lease") }
 files["lua/order"] = { read_globals = joined("_read", "_order", "_order_write") }
@@ -75,5 +77,7 @@ files["lua/shared/_lease.lua"] = { read_globals = joined("_read", "_lock") }
 files["lua/shared/_order.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_order_write.lua"] = { read_globals = joined("_read", "_order") }
 files["lua/shared/_stock.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_lock.lua"] = { read_globals = joined("_read") }
+files["lua/shared/_fence.lua"] = { read_globals = joined("_read", "_lock") }
 files["lua/shared/_rules.lua"] = { read_globals = joined("_read") }
 files["lua/shared/_book.lua"] = { read_globals = joined("_read", "_stock") }

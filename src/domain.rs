@@ -40,7 +40,7 @@ pub use outcome::{Decision, Outcome, Refusal};
 pub use page::{Page, PageRequest};
 pub use quantity::{Lines, Quantity};
 pub use reservation::{
-    Confirm, Extend, IfExpired, Reservation, ReservationLine, ReservationStatus, Reserve, Return,
+    Confirm, Extend, IfExpired, Release, Reservation, ReservationLine, ReservationStatus, Reserve, Return,
 };
 pub use rules::{Expect, PatchSale, SaleRules};
 pub use sale::{PutSale, PutSku, Sale, SaleStatus, Switch, Totals};

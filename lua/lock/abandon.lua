@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- uses: _read
---[[ Give back what a caller got who was gone by then, as if it had never been: a repeat of his call takes it anew. Unless
-a repeat has met it already.
+--[[ Give back what a caller got who was gone by then, as if it had never been: a repeat of his call takes it anew.
+Unless a repeat has met it already.
 KEYS[1]      st:{sale}:lock:<name>  or st:{l:x}:lock:<name>
 ARGV[1]      lease                  token:fence:deadline, as acquire has written it
 Returns      {"abandoned" | "kept"}

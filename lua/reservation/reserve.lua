@@ -1,28 +1,31 @@
 #!lua
--- uses: _read _stock _book
+-- uses: _read _stock _book _lock _fence
 --[[ Hold the units of up to 128 carts until their deadlines: each cart all of its lines, or none.
 KEYS[1..7]   st:{sale}:rules stock due pinned done orphans events
 KEYS[8..23]  st:{sale}:buyers:<0..f>
 KEYS[24..]   st:{sale}:r:<id>       one a request; with `replaces` the old hold's key follows
+then         st:{sale}:lock:<name>  the locks that requests depend on, each once
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
-ARGV[3]      sku_count              distinct SKUs of the call
-ARGV[4]      buyer_count            distinct buyers of the call
-ARGV[5..]    skus                   their names
+ARGV[3]      lock_count             locks of the call
+ARGV[4]      sku_count              distinct SKUs of the call
+ARGV[5]      buyer_count            distinct buyers of the call
+ARGV[6..]    skus                   their names
 then         buyers                 bucket (0..15) and buyer of each
-then         requests               hold_ms ('' = the sale's), buyer, replaces ('' or the old id), tail (the record
-                                    from its fingerprint on), line count, then SKU and quantity of each line
+then         requests               hold_ms ('' = the sale's), buyer, more, tail (the record from its fingerprint on),
+                                    line count, then SKU and quantity of each line. More is '', or + if an old hold's
+                                    key follows and - if not, then the claim: '' or <number of its lock>:<token>:<fence>
 Returns      {"ok", now, retry_at, overdue ids, answer...} | {"unknown_sale"} | {"stale_generation"}
              retry_at and overdue are filled when a request fell short: the earliest deadline, and up to 100 ids
 Answers      held | replayed, each with previous status, id and record | idempotency_key_reused
              hold_expired | already_released | already_returned, likewise with the record, when a key's hold has ended
-             sale_closed | sale_paused | sale_not_open opens_at | hold_too_long extendable_until
+             sale_closed | sale_paused | sale_not_open opens_at | stale_fence | hold_too_long extendable_until
              unknown_reservation | part_of_order | already_confirmed (replaces; with the old record)
              unknown_sku name | buyer_required | buyer_holds limit held | buyer_limit sku limit counted requested
              sold_out sku=requested,available,held;... | corrupt
 Errors       CORRUPT what           a fixed key holds what no script wrote
 Writes       after the last check. Cost O(carts + lines + log holds). ]]
-local sku_count, buyer_count = tonumber(ARGV[3]), tonumber(ARGV[4])
+local sku_count, buyer_count = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local word = open_book()
 if word then
@@ -37,23 +40,23 @@ end })
 
 local skus, known = {}, {}
 for n = 1, sku_count do
-  skus[n] = ARGV[4 + n]
+  skus[n] = ARGV[5 + n]
   known[skus[n]] = true
 end
-local requests_at = 5 + sku_count + 2 * buyer_count
+local requests_at = 6 + sku_count + 2 * buyer_count
 local wanted = {}
-for n = 5 + sku_count, requests_at - 1, 2 do
+for n = 6 + sku_count, requests_at - 1, 2 do
   wanted[#wanted + 1], wanted[#wanted + 2] = number[ARGV[n]], ARGV[n + 1]
 end
 
 -- One EXISTS says that no record of the call is there yet, which is so for nearly every batch.
 local exists = 0
-for first = RECORDS_AT, #KEYS, 3000 do
-  exists = exists + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 2999, #KEYS)))
+for first = RECORDS_AT, LAST_AT, 3000 do
+  exists = exists + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 2999, LAST_AT)))
 end
 local fresh = exists == 0 -- then a key not in `records` has no record
 if not fresh then
-  for at = RECORDS_AT, #KEYS do
+  for at = RECORDS_AT, LAST_AT do
     local record = get_record(KEYS[at])
     for n = 1, record and #record.skus or 0 do
       local sku = record.skus[n]
@@ -179,7 +182,7 @@ end
 
 local heads = {} -- deadlines of a hold, as texts, by how long it lasts
 
-local function reserve(key, old_key, hold_ms, buyer, tail, cart, quantities)
+local function reserve(key, old_key, claim, hold_ms, buyer, tail, cart, quantities)
   local record = find_record(key)
   if record then
     return repeated(record, tail)
@@ -189,13 +192,17 @@ local function reserve(key, old_key, hold_ms, buyer, tail, cart, quantities)
   if window_refusal then
     return window_refusal
   end
+  local refusal = claim and fence_refusal(claim, now)
+  if refusal then
+    return refusal
+  end
   local hold = hold_ms ~= '' and number[hold_ms] or rules.hold_ms
   if hold > rules.hold_ms_max then
     return format('hold_too_long\n%d', now + rules.hold_ms_max)
   end
   local entry = buyers[buyer]
   local expires_at, extendable_until, replaces = now + hold, now + rules.hold_ms_max, ''
-  local old, refusal
+  local old
   if old_key then
     old, refusal = meet_replaced(old_key, buyer)
     if refusal then
@@ -252,15 +259,19 @@ local answers = {}
 local at, key_at = requests_at, RECORDS_AT
 local cart, quantities = {}, {}
 while at <= #ARGV do
-  local replaces, lines = ARGV[at + 2], number[ARGV[at + 4]]
+  local more, lines = ARGV[at + 2], number[ARGV[at + 4]]
   for n = 1, lines do
     cart[n], quantities[n] = skus[number[ARGV[at + 3 + 2 * n]]], number[ARGV[at + 4 + 2 * n]]
   end
   for n = #cart, lines + 1, -1 do
     cart[n], quantities[n] = nil, nil
   end
-  local old_key = replaces ~= '' and KEYS[key_at + 1] or nil
-  answers[#answers + 1] = reserve(KEYS[key_at], old_key, ARGV[at], ARGV[at + 1], ARGV[at + 3], cart, quantities)
+  local old_key, claim
+  if more ~= '' then
+    old_key, claim = sub(more, 1, 1) == '+' and KEYS[key_at + 1] or nil, sub(more, 2)
+  end
+  answers[#answers + 1] =
+    reserve(KEYS[key_at], old_key, claim, ARGV[at], ARGV[at + 1], ARGV[at + 3], cart, quantities)
   at, key_at = at + 5 + 2 * lines, key_at + (old_key and 2 or 1)
 end
 return close_book(answers, fell_short)

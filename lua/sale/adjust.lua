@@ -1,14 +1,17 @@
 #!lua
--- uses: _read _stock
+-- uses: _read _stock _lock _fence
 --[[ Change the supply of SKUs by signed amounts, each with a reason; never an absolute set.
 KEYS[1..4]   st:{sale}:rules stock events adjustments
 KEYS[5..]    st:{sale}:op:<operation>  one a request
+then         st:{sale}:lock:<name>  the locks that requests depend on, each once
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
-ARGV[3..]    requests               SKU, delta, if_granted ('' = any), fingerprint, reason, reference of each
+ARGV[3]      lock_count             locks of the call
+ARGV[4..]    requests               SKU, delta, if_granted ('' = any), fingerprint, reason, reference, claim ('' or
+                                    <number of its lock>:<token>:<fence>) of each
 Returns      {"ok", now, "", "", answer...} | {"unknown_sale"} | {"stale_generation"}
 Answers      adjusted | replayed, each with operation, sku, a, h, s, g, limit, delta, reason, reference, at
-             idempotency_key_reused | unknown_sku name | too_many_units | corrupt
+             idempotency_key_reused | stale_fence | unknown_sku name | too_many_units | corrupt
              insufficient_available | granted_changed, each with sku, a, h, s, g, limit
 Errors       CORRUPT what           a fixed key holds what no script wrote
 Writes       after the last check. Cost O(requests). ]]
@@ -23,7 +26,7 @@ elseif found[1] ~= ARGV[2] then
 end
 local now = now_ms(tonumber(ARGV[1]))
 local skus, known = {}, {}
-for at = 3, #ARGV, 6 do
+for at = 4, #ARGV, 7 do
   if not known[ARGV[at]] then
     known[ARGV[at]], skus[#skus + 1] = true, ARGV[at]
   end
@@ -33,7 +36,7 @@ read('events', 'XLEN', events_key)
 read('adjustments', 'XLEN', adjustments_key)
 
 local operations, new_operations, ledger, events = {}, {}, {}, {}
-local function adjust(key, sku, delta, if_granted, fingerprint, reason, reference)
+local function adjust(key, sku, delta, if_granted, fingerprint, reason, reference, claim)
   if operations[key] == nil then
     operations[key] = read_text(key)
   end
@@ -43,6 +46,10 @@ local function adjust(key, sku, delta, if_granted, fingerprint, reason, referenc
     return first == fingerprint and 'replayed\n' .. answer or 'idempotency_key_reused'
   elseif operation ~= false then
     return 'corrupt'
+  end
+  local refusal = fence_refusal(claim, now)
+  if refusal then
+    return refusal
   end
   local level = levels[sku]
   if not level then
@@ -64,10 +71,9 @@ local function adjust(key, sku, delta, if_granted, fingerprint, reason, referenc
 end
 
 local answers = { 'ok', format('%d', now), '', '' }
-for key_at = OPERATIONS_AT, #KEYS do
-  local at = 3 + (key_at - OPERATIONS_AT) * 6
-  answers[#answers + 1] =
-    adjust(KEYS[key_at], ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
+for key_at = OPERATIONS_AT, LAST_AT do
+  local at = 4 + (key_at - OPERATIONS_AT) * 7
+  answers[#answers + 1] = adjust(KEYS[key_at], ARGV[at], tonumber(ARGV[at + 1]), unpack(ARGV, at + 2, at + 6))
 end
 local changed = changed_levels(levels, events)
 -- Phase 2.

@@ -1,6 +1,7 @@
 //! Many reservations in one call.
 
 use super::id::{Buyer, IdempotencyKey, Reference, ReservationId};
+use super::lock::Fence;
 use super::quantity::{Line, Lines};
 use super::reservation::{Metadata, Reserve, hold_seconds};
 use serde::{Deserialize, Deserializer, de};
@@ -46,13 +47,16 @@ pub struct BulkRequest {
     /// A hold of the same buyer whose place it takes.
     #[serde(default)]
     pub replaces: Option<ReservationId>,
+    /// A lock of the sale that it depends on.
+    #[serde(default)]
+    pub fence: Option<Fence>,
 }
 
 impl BulkRequest {
     /// Its key, and what a call of its own would have in the body.
     pub fn into_parts(self) -> (Option<IdempotencyKey>, Reserve) {
-        let Self { idempotency_key, buyer, lines, hold_seconds, reference, metadata, replaces } = self;
-        (idempotency_key, Reserve { buyer, lines, hold_seconds, reference, metadata, replaces })
+        let Self { idempotency_key, buyer, lines, hold_seconds, reference, metadata, replaces, fence } = self;
+        (idempotency_key, Reserve { buyer, lines, hold_seconds, reference, metadata, replaces, fence })
     }
 }
 

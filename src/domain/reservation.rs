@@ -1,6 +1,7 @@
 //! A reservation: lines of one buyer in one status.
 
 use super::id::{Buyer, OrderId, Reference, ReservationId, SaleId, Sku};
+use super::lock::Fence;
 use super::quantity::{Line, Lines};
 use super::sale::HOLD_SECONDS_MAX;
 use super::time::Timestamp;
@@ -171,6 +172,9 @@ pub struct Reserve {
     /// A hold of the same buyer whose place it takes.
     #[serde(default)]
     pub replaces: Option<ReservationId>,
+    /// A lock of the sale that it depends on.
+    #[serde(default)]
+    pub fence: Option<Fence>,
 }
 
 /// What to do when the deadline has passed before the money came.
@@ -198,6 +202,18 @@ pub struct Confirm {
     /// What to do when the hold has expired.
     #[serde(default)]
     pub if_expired: IfExpired,
+    /// A lock of the sale that it depends on.
+    #[serde(default)]
+    pub fence: Option<Fence>,
+}
+
+/// Body of release.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// A lock of the sale that it depends on.
+    #[serde(default)]
+    pub fence: Option<Fence>,
 }
 
 /// Body of extend.

@@ -1,6 +1,7 @@
 //! Levels of a SKU, and changes of the supply.
 
 use super::id::{Buyer, OperationId, Reference, Sku};
+use super::lock::Fence;
 use super::quantity::SALE_UNITS_MAX;
 use super::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -54,6 +55,9 @@ pub struct Adjust {
     /// Apply only if `granted` is this now.
     #[serde(default)]
     pub if_granted: Option<u64>,
+    /// A lock of the sale that it depends on.
+    #[serde(default)]
+    pub fence: Option<Fence>,
 }
 
 fn delta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {

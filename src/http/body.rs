@@ -3,7 +3,7 @@
 use super::problem::{Code, Problem};
 use crate::domain::{
     Adjust, Arrive, Confirm, ConfirmOrder, Declare, Extend, ExtendDeadline, OrderRequest, PatchSale,
-    PutBarrier, PutSale, PutSku, Reserve, ReserveBulk, Return, Seal,
+    PutBarrier, PutSale, PutSku, Release, Reserve, ReserveBulk, Return, Seal,
 };
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
@@ -79,6 +79,11 @@ impl Document for Confirm {
 }
 impl Document for OrderRequest {}
 impl Document for ConfirmOrder {
+    fn when_empty() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+impl Document for Release {
     fn when_empty() -> Option<Self> {
         Some(Self::default())
     }

@@ -7,8 +7,8 @@ use super::idempotency::Key;
 use super::problem::Problem;
 use crate::domain::page::is_reservation_cursor;
 use crate::domain::{
-    Buyer, BuyerStanding, Confirm, Decision, Extend, Outcome, Page, Refusal, Reservation, ReservationId,
-    Reserve, Return, SaleId,
+    Buyer, BuyerStanding, Confirm, Decision, Extend, Outcome, Page, Refusal, Release, Reservation,
+    ReservationId, Reserve, Return, SaleId,
 };
 use crate::store::Store;
 use actix_web::http::StatusCode;
@@ -115,15 +115,16 @@ pub async fn confirm(
 #[utoipa::path(
     post, path = "/v1/sales/{sale}/reservations/{id}/release", operation_id = "release", tag = "Reservations",
     params(("sale" = SaleId, Path, description = "Name of the sale"), ("id" = ReservationId, Path, description = "Id of the reservation")),
+    request_body = Option<Release>,
     responses((status = 200, description = "Released, or found expired; a repeat gets the same", body = Reservation)),
 )]
 pub async fn release(
     store: Data<Store>,
     Within(sale, id): Within<SaleId, ReservationId>,
     _key: Key,
-    _body: Body<super::body::Nothing>,
+    Body(request): Body<Release>,
 ) -> Answer {
-    carried_out(StatusCode::OK, &done(store.release(&sale, id).await)?)
+    carried_out(StatusCode::OK, &done(store.release(&sale, id, request).await)?)
 }
 
 /// Extend: move the deadline

@@ -218,6 +218,7 @@ const ANSWERS: &[(&str, &[&str])] = &[
             "sale_paused",
             "sale_closed",
             "sale_deleting",
+            "stale_fence",
             "hold_too_long",
             "unknown_sku",
             "unknown_reservation",
@@ -262,6 +263,7 @@ const ANSWERS: &[(&str, &[&str])] = &[
             "already_returned",
             "part_of_order",
             "quantity_exceeds_reservation",
+            "stale_fence",
         ],
     ),
     (
@@ -272,6 +274,7 @@ const ANSWERS: &[(&str, &[&str])] = &[
             "replayed",
             "unknown_sale",
             "unknown_reservation",
+            "stale_fence",
             "already_confirmed",
             "already_returned",
             "part_of_order",

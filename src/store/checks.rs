@@ -123,7 +123,8 @@ impl Store {
         let rules = PutSale::default().rules().map_err(|_| CheckError::SelfTest("no rules".into()))?;
         let put = self.put_sale(&sale, &caller, None, &Expect::Absent, rules, stock).await?;
         expect("put", put, Outcome::Created)?;
-        let adjust = Adjust { delta: 1, reason: reference()?, reference: None, if_granted: None };
+        let adjust =
+            Adjust { delta: 1, reason: reference()?, reference: None, if_granted: None, fence: None };
         expect("adjust", self.adjust(&sale, &caller, None, &sku, adjust).await?, Outcome::Adjusted)?;
         let sold =
             expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
@@ -134,7 +135,7 @@ impl Store {
         expect("return", back, Outcome::Returned)?;
         let freed =
             expect("reserve", self.reserve(&sale, &caller, None, one(&sku)?).await?, Outcome::Held)?.id;
-        expect("release", self.release(&sale, freed).await?, Outcome::Released)?;
+        expect("release", self.release(&sale, freed, Release::default()).await?, Outcome::Released)?;
         let short = [ids::short(freed.0)];
         self.expire(&sale, &short).await?;
         self.archive(&sale, &short).await?;
@@ -148,6 +149,7 @@ impl Store {
             return Err(CheckError::SelfTest("the books do not balance".into()));
         }
         self.try_parts(&sale, &sku).await?;
+        self.try_fence(&sale, &sku).await?;
         let audit = self.audit(Some(&sale)).await?;
         if !audit.is_clean() {
             return Err(CheckError::SelfTest(format!("the books do not balance:\n{audit}")));
@@ -182,7 +184,15 @@ fn one(sku: &Sku) -> Result<Reserve, CheckError> {
         Lines::new(vec![crate::domain::quantity::Line { sku: sku.clone(), quantity }]).ok()
     });
     let lines = lines.ok_or_else(|| CheckError::SelfTest("no lines".into()))?;
-    Ok(Reserve { buyer: None, lines, hold_seconds: None, reference: None, metadata: None, replaces: None })
+    Ok(Reserve {
+        buyer: None,
+        lines,
+        hold_seconds: None,
+        reference: None,
+        metadata: None,
+        replaces: None,
+        fence: None,
+    })
 }
 
 fn expect<T>(step: &str, decision: Decision<T>, outcome: Outcome) -> Result<T, CheckError> {

@@ -4,19 +4,22 @@
 //! nobody and a crowd shares one round trip and one fsync. Each sale has a lane with three queues (settle, take, bulk);
 //! a round carries some of each, settle first, grouped by verb, one script call a verb, in one write.
 
+mod calls;
 mod lane;
 mod rounds;
+mod verb;
 
 pub use lane::{BATCH_REQUESTS_MAX, Class, QUEUE_MAX, SaleQueues, Waiting};
 pub use rounds::{Lane, Target};
 pub(super) use rounds::{Pending, Queues, send_all};
+pub use verb::Verb;
 
 use super::error::StoreError;
 use super::pool::{Connection, Pool};
 use super::reply::{self, BatchReply, CallRefusal};
 use super::scripts::{Script, Scripts};
 use super::{Clock, SaleHandle};
-use crate::domain::{Lines, Timestamp};
+use crate::domain::{Fence, Lines, Timestamp};
 use crate::metrics::Metrics;
 use lane::Pending as SalePending;
 use redis::Cmd;
@@ -27,58 +30,6 @@ use std::time::Instant;
 /// How often a request that fell short is tried again after overdue holds were expired.
 const EXPIRE_ROUNDS_MAX: usize = 10;
 
-/// What is done; one script each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verb {
-    /// Take units.
-    Reserve,
-    /// Take the deadline off those of an order.
-    Pin,
-    /// Sell them.
-    Confirm,
-    /// Give them back.
-    Release,
-    /// Move the deadline.
-    Extend,
-    /// Give sold ones back.
-    Return,
-    /// Give overdue ones back.
-    Expire,
-    /// Change the supply.
-    Adjust,
-    /// Forget old records.
-    Archive,
-}
-
-impl Verb {
-    /// Settling comes first, and is never shed in favour of taking. Order of the calls in a round.
-    const ORDER: [Verb; 9] = [
-        Verb::Pin,
-        Verb::Confirm,
-        Verb::Return,
-        Verb::Extend,
-        Verb::Release,
-        Verb::Expire,
-        Verb::Adjust,
-        Verb::Archive,
-        Verb::Reserve,
-    ];
-
-    fn script(self, scripts: &Scripts) -> &Script {
-        match self {
-            Verb::Reserve => &scripts.reserve,
-            Verb::Pin => &scripts.pin,
-            Verb::Confirm => &scripts.confirm,
-            Verb::Release => &scripts.release,
-            Verb::Extend => &scripts.extend,
-            Verb::Return => &scripts.return_reservation,
-            Verb::Expire => &scripts.expire,
-            Verb::Adjust => &scripts.adjust,
-            Verb::Archive => &scripts.archive,
-        }
-    }
-}
-
 /// One request, prepared as far as it doesn't depend on the store's state.
 #[derive(Debug)]
 pub struct Request {
@@ -86,6 +37,8 @@ pub struct Request {
     pub verb: Verb,
     /// The reservation, or for adjust the operation: 22 characters.
     pub id: String,
+    /// The lock that it depends on: of reserve, confirm, release and adjust.
+    pub fence: Option<Fence>,
     /// The rest, by verb.
     pub body: Body,
 }
@@ -298,105 +251,6 @@ impl Committer {
         undecided.overdue = overdue;
         undecided
     }
-
-    /// EVALSHA with the fixed keys of a verb, `more` keys to follow.
-    fn head(&self, verb: Verb, sale: &SaleHandle, more: usize) -> Cmd {
-        let script = verb.script(&self.scripts);
-        if verb == Verb::Adjust {
-            let mut cmd = script.call(4 + more);
-            cmd.arg(sale.keys.rules())
-                .arg(sale.keys.stock())
-                .arg(sale.keys.events())
-                .arg(&sale.keys.adjustments);
-            return cmd;
-        }
-        let mut cmd = script.call(sale.keys.fixed.len() + more);
-        for key in &sale.keys.fixed {
-            cmd.arg(key);
-        }
-        cmd
-    }
-
-    /// The call that carries a batch.
-    fn call(&self, verb: Verb, sale: &SaleHandle, batch: &[SalePending]) -> Cmd {
-        match verb {
-            Verb::Reserve => self.reserve_call(sale, batch),
-            _ => self.settle_call(verb, sale, batch),
-        }
-    }
-
-    fn settle_call(&self, verb: Verb, sale: &SaleHandle, batch: &[SalePending]) -> Cmd {
-        let key_count = if verb == Verb::Return { 2 * batch.len() + 1 } else { batch.len() };
-        let mut cmd = self.head(verb, sale, key_count);
-        for SalePending { request, .. } in batch {
-            if verb == Verb::Adjust {
-                cmd.arg(sale.keys.operation(&request.id));
-            } else {
-                cmd.arg(sale.keys.record(&request.id));
-            }
-            if let Body::Settle { operation: Some(operation), .. } = &request.body {
-                cmd.arg(sale.keys.operation(operation));
-            }
-        }
-        if verb == Verb::Return {
-            cmd.arg(&sale.keys.adjustments);
-        }
-        cmd.arg(self.clock.offset_ms()).arg(&sale.generation);
-        for SalePending { request, .. } in batch {
-            if let Body::Settle { args, .. } = &request.body {
-                for arg in args {
-                    cmd.arg(arg);
-                }
-            }
-        }
-        cmd
-    }
-
-    /// Distinct SKUs and buyers go first, so that the script walks flat arrays.
-    fn reserve_call(&self, sale: &SaleHandle, batch: &[SalePending]) -> Cmd {
-        let takes = || {
-            batch.iter().filter_map(|pending| match &pending.request.body {
-                Body::Take { buyer, hold_ms, replaces, tail, lines } => {
-                    Some((&pending.request.id, buyer, hold_ms, replaces, tail, lines))
-                }
-                Body::Settle { .. } => None,
-            })
-        };
-        let key_count = takes().map(|(_, _, _, replaces, ..)| 1 + usize::from(replaces.is_some())).sum();
-        let mut cmd = self.head(Verb::Reserve, sale, key_count);
-        let (mut skus, mut buyers) = (Index::default(), Index::default());
-        for (id, buyer, _, replaces, _, lines) in takes() {
-            cmd.arg(sale.keys.record(id));
-            if let Some(replaced) = replaces {
-                cmd.arg(sale.keys.record(replaced));
-            }
-            if let Some((bucket, buyer)) = buyer {
-                buyers.add(buyer, *bucket);
-            }
-            for (sku, _) in lines.iter() {
-                skus.add(sku.as_str(), 0);
-            }
-        }
-        cmd.arg(self.clock.offset_ms()).arg(&sale.generation).arg(skus.list.len()).arg(buyers.list.len());
-        for (sku, _) in &skus.list {
-            cmd.arg(sku);
-        }
-        for (buyer, bucket) in &buyers.list {
-            cmd.arg(bucket).arg(buyer);
-        }
-        for (_, buyer, hold_ms, replaces, tail, lines) in takes() {
-            match hold_ms {
-                Some(hold_ms) => cmd.arg(hold_ms),
-                None => cmd.arg(""),
-            };
-            cmd.arg(buyer.as_ref().map_or("", |(_, buyer)| buyer));
-            cmd.arg(replaces.as_deref().unwrap_or_default()).arg(tail).arg(lines.count());
-            for (sku, units) in lines.iter() {
-                cmd.arg(skus.place(sku.as_str())).arg(units);
-            }
-        }
-        cmd
-    }
 }
 
 /// What a call left undecided.
@@ -405,24 +259,4 @@ struct Undecided {
     deferred: Vec<SalePending>,
     short: Vec<SalePending>,
     overdue: Vec<String>,
-}
-
-/// Distinct names in the order of their first use, counted from 1 as Lua does.
-#[derive(Debug, Default)]
-struct Index<'a> {
-    places: HashMap<&'a str, usize>,
-    list: Vec<(&'a str, u8)>,
-}
-
-impl<'a> Index<'a> {
-    fn add(&mut self, name: &'a str, bucket: u8) {
-        if let std::collections::hash_map::Entry::Vacant(entry) = self.places.entry(name) {
-            self.list.push((name, bucket));
-            entry.insert(self.list.len());
-        }
-    }
-
-    fn place(&self, name: &str) -> usize {
-        self.places.get(name).copied().unwrap_or_default()
-    }
 }

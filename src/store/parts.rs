@@ -57,6 +57,6 @@ impl Store {
         args: &[&str],
     ) -> Decided<Reservation> {
         let args = |_: &SaleHandle| args.iter().map(|arg| (*arg).to_owned()).collect();
-        self.count(counted_as, self.settle(verb, sale, part, |_| None, args).await)
+        self.count(counted_as, self.settle(verb, sale, part, None, |_| None, args).await)
     }
 }

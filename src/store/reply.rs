@@ -2,8 +2,10 @@
 //! then of two versions.
 
 mod barriers;
+mod expired;
 mod orders;
 
+pub use expired::newly_expired;
 pub use orders::{OrderRecord, order as order_record};
 
 pub use barriers::{barrier, barrier_end, note as barrier_note, status as barrier_status};
@@ -346,6 +348,7 @@ pub fn decision(
             Refusal::SoldOut { shortfalls: shortfalls(fields.text()?)?, retry_at, reservation: None }
         }
         "idempotency_key_reused" => Refusal::IdempotencyKeyReused,
+        "stale_fence" => Refusal::StaleFence,
         "unknown_reservation" => Refusal::UnknownReservation,
         "unknown_sku" => Refusal::UnknownSku(name(fields.text()?)?),
         "sale_closed" => Refusal::SaleClosed,
@@ -391,6 +394,7 @@ pub fn adjust_decision(now: Timestamp, answer: &str) -> Result<Decision<Adjustme
         "adjusted" => return Ok(Decision::Done(Outcome::Adjusted, adjustment(&mut fields)?)),
         "replayed" => return Ok(Decision::Done(Outcome::Replayed, adjustment(&mut fields)?)),
         "idempotency_key_reused" => Refusal::IdempotencyKeyReused,
+        "stale_fence" => Refusal::StaleFence,
         "unknown_sku" => Refusal::UnknownSku(name(fields.text()?)?),
         "too_many_units" => Refusal::TooManyUnits,
         "insufficient_available" => Refusal::InsufficientAvailable(Box::new(level(now, &mut fields)?)),
@@ -415,59 +419,4 @@ pub fn fell_short(answer: &str) -> bool {
     ["sold_out\n", "retake_sold_out\n", "buyer_holds\n", "buyer_limit\n"]
         .iter()
         .any(|word| answer.starts_with(word))
-}
-
-/// A hold that the call behind an answer found overdue, and gave back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NewlyExpired {
-    /// How long after its deadline.
-    pub late_by: std::time::Duration,
-    /// Its units.
-    pub units: u64,
-}
-
-/// Every answer about a hold that the call itself has expired says that it was `held` before.
-pub fn newly_expired(now: Timestamp, answer: &str) -> Option<NewlyExpired> {
-    let mut fields = answer.split('\n');
-    let details = match fields.next()? {
-        "expired" | "hold_expired" | "not_confirmed" => 0,
-        "retake_sold_out" => 1,
-        "confirm_expired" => 2,
-        _ => return None,
-    };
-    if fields.nth(details)? != "held" {
-        return None;
-    }
-    let mut record = fields.skip(1); // its id
-    if record.next()? != "expired" {
-        return None;
-    }
-    let deadline: i64 = record.next()?.parse().ok()?;
-    let units =
-        record.nth(12)?.split(',').filter_map(|line| line.split_once('=')?.1.parse::<u64>().ok()).sum();
-    let late_ms = u64::try_from(now.as_ms() - deadline).unwrap_or(0);
-    Some(NewlyExpired { late_by: std::time::Duration::from_millis(late_ms), units })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_expiry_is_counted_once_and_with_its_units() {
-        let record = "expired\n1000\n1\n1000\n9\na\n\n\n\n\n\n\nfingerprint\n\na=2,b=3\nu\n\n";
-        let now = Timestamp::from_ms(1500).unwrap();
-        let expected = NewlyExpired { late_by: std::time::Duration::from_millis(500), units: 5 };
-        for head in [
-            "expired\nheld",
-            "hold_expired\nheld",
-            "confirm_expired\n1\n\nheld",
-            "retake_sold_out\na=1,0,0\nheld",
-        ] {
-            assert_eq!(newly_expired(now, &format!("{head}\nid\n{record}")), Some(expected), "{head}");
-        }
-        for head in ["expired\n", "hold_expired\n", "confirm_expired\n1\n\n", "released\nheld"] {
-            assert_eq!(newly_expired(now, &format!("{head}\nid\n{record}")), None, "{head}");
-        }
-    }
 }

@@ -1,8 +1,11 @@
 //! Reservations: the verbs, and reading.
 
+mod prepared;
+
 use super::group_commit::{Body, Class, Request, Verb};
 use super::{Decided, SaleHandle, Store, StoreError, ids, reply};
 use crate::domain::*;
+use prepared::{NO_ORDER, lines_text};
 
 /// Which reservations a list shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,61 +14,6 @@ pub enum ReservationFilter {
     Held,
     /// Ended ones, by the time until which they are kept.
     Ended,
-}
-
-/// What callers of their own are part of: their calls do not move parts of orders.
-const NO_ORDER: &str = "";
-
-/// `sku=units,...`, as records and scripts have it.
-fn lines_text(lines: &Lines) -> String {
-    let mut text = String::with_capacity(lines.count() * 16);
-    for (sku, units) in lines.iter() {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text.push_str(sku.as_str());
-        text.push('=');
-        text.push_str(&units.to_string());
-    }
-    text
-}
-
-impl Reserve {
-    /// The record from its fingerprint on: what does not depend on the store's state.
-    fn tail(&self, order: Option<OrderId>) -> String {
-        let lines = lines_text(&self.lines);
-        let buyer = self.buyer.as_ref().map_or("", Buyer::as_str);
-        let reference = self.reference.as_ref().map_or("", Reference::as_str);
-        let metadata =
-            self.metadata.as_ref().and_then(|pairs| serde_json::to_string(pairs).ok()).unwrap_or_default();
-        let hold = self.hold_seconds.unwrap_or_default().to_le_bytes();
-        let replaces = self.replaces.map(|id| id.0.into_bytes());
-        let fingerprint = ids::fingerprint([
-            lines.as_bytes(),
-            buyer.as_bytes(),
-            reference.as_bytes(),
-            metadata.as_bytes(),
-            &hold,
-            replaces.as_ref().map_or(&[][..], |bytes| &bytes[..]),
-        ]);
-        let order = order.map(|order| ids::short(order.0)).unwrap_or_default();
-        [&fingerprint, &order, &lines, buyer, reference, &metadata].join("\n")
-    }
-
-    /// As the committer carries it; `order`: what it will be a part of.
-    pub(super) fn prepared(&self, id: ReservationId, order: Option<OrderId>) -> Request {
-        Request {
-            verb: Verb::Reserve,
-            id: ids::short(id.0),
-            body: Body::Take {
-                buyer: self.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
-                hold_ms: self.hold_seconds.map(|seconds| seconds * 1000),
-                replaces: self.replaces.map(|id| ids::short(id.0)),
-                tail: self.tail(order),
-                lines: self.lines.clone(),
-            },
-        }
-    }
 }
 
 /// An answer is about the reservation that was asked for, or something is badly wrong.
@@ -97,12 +45,14 @@ impl Store {
         verb: Verb,
         sale: &SaleId,
         id: ReservationId,
+        fence: Option<&Fence>,
         operation: impl Fn(&SaleHandle) -> Option<String>,
         args: impl Fn(&SaleHandle) -> Vec<String>,
     ) -> Decided<Reservation> {
         let prepare = |handle: &SaleHandle| Request {
             verb,
             id: ids::short(id.0),
+            fence: fence.cloned(),
             body: Body::Settle { operation: operation(handle), args: args(handle) },
         };
         let decided =
@@ -125,13 +75,14 @@ impl Store {
                 NO_ORDER.into(),
             ]
         };
-        let decided = self.settle(Verb::Confirm, sale, id, |_| None, args).await;
+        let decided = self.settle(Verb::Confirm, sale, id, request.fence.as_ref(), |_| None, args).await;
         self.count("confirm", decided)
     }
 
     /// Gives held units back.
-    pub async fn release(&self, sale: &SaleId, id: ReservationId) -> Decided<Reservation> {
-        let decided = self.settle(Verb::Release, sale, id, |_| None, |_| vec![NO_ORDER.into()]).await;
+    pub async fn release(&self, sale: &SaleId, id: ReservationId, request: Release) -> Decided<Reservation> {
+        let args = |_: &SaleHandle| vec![NO_ORDER.into()];
+        let decided = self.settle(Verb::Release, sale, id, request.fence.as_ref(), |_| None, args).await;
         self.count("release", decided)
     }
 
@@ -149,7 +100,7 @@ impl Store {
             let fingerprint = ids::fingerprint([&request.hold_seconds.to_le_bytes()[..]]);
             vec![(request.hold_seconds * 1000).to_string(), operation + &fingerprint]
         };
-        let decided = self.settle(Verb::Extend, sale, id, |_| None, args).await;
+        let decided = self.settle(Verb::Extend, sale, id, None, |_| None, args).await;
         self.count("extend", decided)
     }
 
@@ -172,7 +123,7 @@ impl Store {
             Some(ids::short(handle.ids.operation(&format!("return {id}"), caller, key).0))
         };
         let args = |_: &SaleHandle| vec![lines.clone(), restock.into(), fingerprint.clone()];
-        let decided = self.settle(Verb::Return, sale, id, operation, args).await;
+        let decided = self.settle(Verb::Return, sale, id, None, operation, args).await;
         self.count("return", decided)
     }
 
@@ -190,6 +141,7 @@ impl Store {
         let prepare = |_: &SaleHandle, n: usize| Request {
             verb,
             id: ids[n].clone(),
+            fence: None,
             body: Body::Settle { operation: None, args: Vec::new() },
         };
         let read = |_, _, text: &str| {

@@ -100,15 +100,16 @@ impl Default for Scripts {
     }
 }
 
-const FRAGMENTS: [(&str, &str); 10] = [
+const FRAGMENTS: &[(&str, &str)] = &[
     ("_read", include_str!("../../lua/shared/_read.lua")),
     ("_barrier", include_str!("../../lua/shared/_barrier.lua")),
-    ("_lock", include_str!("../../lua/shared/_lock.lua")),
     ("_lease", include_str!("../../lua/shared/_lease.lua")),
     ("_order", include_str!("../../lua/shared/_order.lua")),
     ("_order_write", include_str!("../../lua/shared/_order_write.lua")),
     ("_stock", include_str!("../../lua/shared/_stock.lua")),
     ("_book", include_str!("../../lua/shared/_book.lua")),
+    ("_lock", include_str!("../../lua/shared/_lock.lua")),
+    ("_fence", include_str!("../../lua/shared/_fence.lua")),
     ("_rules", include_str!("../../lua/shared/_rules.lua")),
     ("_delivery", include_str!("../../lua/shared/_delivery.lua")),
 ];

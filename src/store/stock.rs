@@ -33,6 +33,7 @@ impl Store {
             Request {
                 verb: Verb::Adjust,
                 id: ids::short(operation.0),
+                fence: request.fence.clone(),
                 body: Body::Settle { operation: None, args },
             }
         };

@@ -13,6 +13,7 @@ mod rig;
 mod snapshot;
 pub mod words;
 mod words_barrier;
+mod words_fence;
 mod words_order;
 mod words_parts;
 mod words_repair;

@@ -274,13 +274,18 @@ impl Real {
                     reference: None,
                     metadata: None,
                     replaces: replaces.map(|key| self.id(key)),
+                    fence: None,
                 };
                 store.reserve(sale, &caller(), Some(&key(&format!("k{name}"))), request).await
             }
             Op::Confirm { key, lines: cart, retake, reference: wanted } => {
                 let if_expired = if *retake { IfExpired::Retake } else { IfExpired::Refuse };
-                let request =
-                    Confirm { lines: cart.as_ref().map(lines), reference: reference(*wanted), if_expired };
+                let request = Confirm {
+                    lines: cart.as_ref().map(lines),
+                    reference: reference(*wanted),
+                    if_expired,
+                    fence: None,
+                };
                 store.confirm(sale, self.id(*key), request).await
             }
             Op::Return { key: name, op, lines: cart, restock } => {
@@ -293,11 +298,16 @@ impl Real {
                 let request = Extend { hold_seconds: seconds(*hold) };
                 store.extend(sale, self.id(*name), &caller(), Some(&key), request).await
             }
-            Op::Release { key } => store.release(sale, self.id(*key)).await,
+            Op::Release { key } => store.release(sale, self.id(*key), Release::default()).await,
             Op::Adjust { op, sku: n, delta, if_granted } => {
                 let if_granted = if_granted.map(|units| units as u64);
-                let request =
-                    Adjust { delta: *delta, reason: "test".parse().unwrap(), reference: None, if_granted };
+                let request = Adjust {
+                    delta: *delta,
+                    reason: "test".parse().unwrap(),
+                    reference: None,
+                    if_granted,
+                    fence: None,
+                };
                 let key = key(&format!("adjust {op}"));
                 return Err(store.adjust(sale, &caller(), Some(&key), &sku(*n), request).await);
             }
@@ -525,7 +535,7 @@ impl Real {
         let (store, sale) = (&self.shop.store, &self.shop.sale);
         done(store.switch_sale(sale, Switch::Close).await);
         for id in self.ids.values() {
-            store.release(sale, *id).await.unwrap();
+            store.release(sale, *id, Release::default()).await.unwrap();
         }
         let generation = done(store.sale(sale).await).generation;
         done(store.delete_sale(sale).await);

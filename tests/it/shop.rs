@@ -59,7 +59,7 @@ impl Shop {
     }
 
     pub async fn release(&self, id: ReservationId) -> Decided<Reservation> {
-        self.store.release(&self.sale, id).await
+        self.store.release(&self.sale, id, Release::default()).await
     }
 
     pub async fn extend(&self, name: &str, id: ReservationId, hold_seconds: u64) -> Decided<Reservation> {
@@ -73,7 +73,7 @@ impl Shop {
 
     pub async fn adjust(&self, name: &str, sku: &str, delta: i64) -> Decided<Adjustment> {
         let reason = "test".parse().unwrap();
-        let request = Adjust { delta, reason, reference: None, if_granted: None };
+        let request = Adjust { delta, reason, reference: None, if_granted: None, fence: None };
         let (key, sku) = (key(name), sku.parse().unwrap());
         self.store.adjust(&self.sale, &Caller::default(), Some(&key), &sku, request).await
     }
@@ -138,6 +138,7 @@ pub fn cart(text: &str) -> Reserve {
         reference: None,
         metadata: None,
         replaces: None,
+        fence: None,
     }
 }
 

@@ -32,16 +32,16 @@ pub fn own(operation: &str) -> &'static [&'static [Code]] {
     match operation {
         "reserve" => &[
             &[UnknownSale, UnknownSku, UnknownReservation, SaleNotOpen, SalePaused, SaleClosed, SaleDeleting],
-            &[HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
+            &[StaleFence, HoldTooLong, BuyerRequired, BuyerHolds, BuyerLimit, SoldOut, IdempotencyKeyReused],
             &[HoldExpired, AlreadyConfirmed, AlreadyReleased, AlreadyReturned, PartOfOrder],
         ],
         "reserve_bulk" => &[&[UnknownSale]],
         "confirm" => &[
             OF_A_SETTLEMENT,
             &[HoldExpired, SoldOut, BuyerHolds, BuyerLimit, AlreadyConfirmed, AlreadyReleased],
-            &[QuantityExceedsReservation],
+            &[QuantityExceedsReservation, StaleFence],
         ],
-        "release" => &[OF_A_SETTLEMENT, &[AlreadyConfirmed]],
+        "release" => &[OF_A_SETTLEMENT, &[AlreadyConfirmed, StaleFence]],
         "extend" => &[
             OF_A_SETTLEMENT,
             &[HoldExpired, HoldTooLong, AlreadyConfirmed, AlreadyReleased, IdempotencyKeyReused],
@@ -74,7 +74,7 @@ pub fn own(operation: &str) -> &'static [&'static [Code]] {
         "put_sku" => &[&[UnknownSale, SaleDeleting, StockExists, InitialRequired, TooManySkus, TooManyUnits]],
         "adjust" => &[
             &[UnknownSale, UnknownSku, SaleDeleting, InsufficientAvailable, GrantedChanged, TooManyUnits],
-            &[IdempotencyKeyReused],
+            &[IdempotencyKeyReused, StaleFence],
         ],
         "delete_sale" => &[&[UnknownSale, SaleNotEmpty, SaleDeleting]],
         "pause_sale" | "resume_sale" | "close_sale" => &[&[UnknownSale, SaleDeleting]],

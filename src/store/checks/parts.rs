@@ -1,9 +1,15 @@
-//! The part of the self-test that is about parts of orders.
+//! The part of the self-test that is about orders: their parts, and the fences that guard them.
 
 use super::{CheckError, expect, one};
-use crate::domain::{Caller, OrderId, Outcome, ReservationId, Return, SaleId, Sku};
-use crate::store::Store;
+use crate::domain::{
+    Caller, Decision, Fence, LockName, OrderId, Outcome, Refusal, ReservationId, Reserve, Return, SaleId, Sku,
+};
+use crate::store::{Store, ids};
 use uuid::Uuid;
+
+fn failed(what: &str) -> CheckError {
+    CheckError::SelfTest(what.to_owned())
+}
 
 impl Store {
     /// Pins two parts of an order: one is confirmed, and returned after that; one is released.
@@ -19,5 +25,15 @@ impl Store {
         let back = self.return_reservation(sale, sold, &Caller::default(), None, Return::default()).await?;
         expect("return", back, Outcome::Returned)?;
         Ok(())
+    }
+
+    /// Reserves in the name of a lock that nobody has.
+    pub(super) async fn try_fence(&self, sale: &SaleId, sku: &Sku) -> Result<(), CheckError> {
+        let token = ids::short(Uuid::new_v4()).parse().map_err(|_| failed("no token"))?;
+        let fence = Some(Fence { lock: LockName::internal("_selftest"), token, fence: 1 });
+        match self.reserve(sale, &Caller::default(), None, Reserve { fence, ..one(sku)? }).await? {
+            Decision::Refused(Refusal::StaleFence) => Ok(()),
+            _ => Err(failed("a fence that is none was believed")),
+        }
     }
 }

@@ -132,7 +132,7 @@ mod tests {
         let lines = Lines::new((0..count).map(line).collect()).unwrap();
         let (id, tail) = (id.to_owned(), String::new());
         let body = Body::Take { buyer: None, hold_ms: None, replaces: None, tail, lines };
-        Request { verb: Verb::Reserve, id, body }
+        Request { verb: Verb::Reserve, id, fence: None, body }
     }
 
     fn push(queues: &mut SaleQueues, class: Class, id: &str, count: usize, lines: usize) {

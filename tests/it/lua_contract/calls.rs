@@ -17,6 +17,8 @@ pub struct Take {
     hold_ms: String,
     replaces: String,
     order: String,
+    /// Lock, token, fence.
+    fence: Option<(String, String, u64)>,
     fingerprint: String,
     lines: Vec<(String, u64)>,
 }
@@ -39,6 +41,9 @@ impl Take {
     }
     pub fn replacing(self, name: &str) -> Self {
         Self { replaces: id(name), ..self }
+    }
+    pub fn fenced(self, lock: &str, token: &str, fence: u64) -> Self {
+        Self { fence: Some((lock.into(), token.into(), fence)), ..self }
     }
     pub fn part_of(self, order: &str) -> Self {
         Self { order: id(order), ..self }
@@ -138,8 +143,13 @@ impl Rig {
 
     pub fn reserve_call(&self, takes: &[Take]) -> (Vec<String>, Vec<String>) {
         let (mut skus, mut buyers): (Vec<&str>, Vec<&str>) = Default::default();
-        let mut records = Vec::new();
+        let (mut records, mut locks) = (Vec::new(), Vec::new());
         for take in takes {
+            if let Some((lock, ..)) = &take.fence
+                && !locks.contains(lock)
+            {
+                locks.push(lock.clone());
+            }
             records.push(self.keys.record(&id(&take.name)));
             if !take.replaces.is_empty() {
                 records.push(self.keys.record(&take.replaces));
@@ -153,18 +163,51 @@ impl Rig {
                 }
             }
         }
-        let mut args = self.with_head([skus.len().to_string(), buyers.len().to_string()]);
+        let counts = [locks.len(), skus.len(), buyers.len()];
+        let mut args = self.with_head(counts.map(|count| count.to_string()));
         args.extend(owned(&skus));
         args.extend(buyers.iter().flat_map(|buyer| [bucket(buyer).to_string(), (*buyer).to_owned()]));
         for take in takes {
-            args.extend([take.hold_ms.clone(), take.buyer.clone(), take.replaces.clone(), take.tail()]);
+            let mut more = match (take.replaces.as_str(), &take.fence) {
+                ("", None) => String::new(),
+                ("", Some(_)) => "-".into(),
+                _ => "+".into(),
+            };
+            if let Some((lock, token, fence)) = &take.fence {
+                let place = locks.iter().position(|known| known == lock).unwrap() + 1;
+                more += &format!("{place}:{token}:{fence}");
+            }
+            args.extend([take.hold_ms.clone(), take.buyer.clone(), more, take.tail()]);
             args.push(take.lines.len().to_string());
             for (sku, units) in &take.lines {
                 let at = skus.iter().position(|name| name == sku).unwrap() + 1;
                 args.extend([at.to_string(), units.to_string()]);
             }
         }
+        records.extend(locks.iter().map(|lock| self.lock_key(lock)));
         (self.with_fixed(records), args)
+    }
+
+    fn lock_key(&self, lock: &str) -> String {
+        format!("{}lock:{lock}", self.prefix)
+    }
+
+    /// The same call, whose requests depend on these locks.
+    pub fn with_locks(
+        &self,
+        (mut keys, mut args): (Vec<String>, Vec<String>),
+        locks: &[&str],
+    ) -> (Vec<String>, Vec<String>) {
+        keys.extend(locks.iter().map(|lock| self.lock_key(lock)));
+        args[2] = locks.len().to_string();
+        (keys, args)
+    }
+
+    /// Takes a lock, past its scripts: `left_ms` from now on.
+    pub async fn lock(&mut self, lock: &str, token: &str, fence: u64, left_ms: i64) {
+        let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(&mut self.admin).await.unwrap();
+        let deadline = seconds * 1_000 + micros / 1_000 + self.offset_ms + left_ms;
+        self.tamper("SET", &format!("lock:{lock}"), &[&format!("{token}:{fence}:{deadline}")]).await;
     }
 
     /// Any verb that takes ids; of each request its id and its arguments. Those that are left out at the end are empty.
@@ -176,17 +219,19 @@ impl Rig {
     pub fn settle_call(&self, verb: &str, requests: &[(&str, &[&str])]) -> (Vec<String>, Vec<String>) {
         let keys = self.with_fixed(requests.iter().map(|(name, _)| self.keys.record(&id(name))));
         let count = match verb {
-            "confirm" => 4,
-            "extend" => 2,
-            "release" | "pin" => 1,
+            "confirm" => 5,
+            "extend" | "release" => 2,
+            "pin" => 1,
             _ => 0,
         };
+        let lock_count = matches!(verb, "confirm" | "release").then(|| "0".to_owned());
         let padded = |args: &[&str]| {
             let mut args = owned(args);
             args.resize(count, String::new());
             args
         };
-        (keys, self.with_head(requests.iter().flat_map(|(_, args)| padded(args))))
+        let args = requests.iter().flat_map(|(_, args)| padded(args));
+        (keys, self.with_head(lock_count.into_iter().chain(args)))
     }
 
     /// `pin`, `release`, or `confirm` of all, in the name of an order.
@@ -243,10 +288,10 @@ impl Rig {
     pub fn adjust_call(&self, requests: &[(&str, &str, i64, &str, &str)]) -> (Vec<String>, Vec<String>) {
         let k = &self.keys;
         let mut keys = owned(&[k.rules(), k.stock(), k.events(), &k.adjustments]);
-        let mut args = self.with_head([]);
+        let mut args = self.with_head(["0".to_owned()]);
         for (operation, sku, delta, if_granted, fingerprint) in requests {
             keys.push(k.operation(&id(operation)));
-            args.extend(owned(&[sku, &delta.to_string(), if_granted, fingerprint, "why", "ref"]));
+            args.extend(owned(&[sku, &delta.to_string(), if_granted, fingerprint, "why", "ref", ""]));
         }
         (keys, args)
     }

@@ -1,8 +1,8 @@
 //! Every word of every header is answered by some script here, with all that it changes; and the store knows it.
 
 use super::{
-    batches, words_barrier, words_order, words_parts, words_repair, words_sale, words_settle, words_sweep,
-    words_take, words_webhook, wrong_types,
+    batches, words_barrier, words_fence, words_order, words_parts, words_repair, words_sale, words_settle,
+    words_sweep, words_take, words_webhook, wrong_types,
 };
 use std::collections::BTreeSet;
 use stockade::domain::{SaleId, Timestamp};
@@ -67,6 +67,7 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_settle::release().await,
         words_settle::extend().await,
         words_settle::give_back().await,
+        words_fence::refused().await,
         words_parts::pin().await,
         words_parts::deferred().await,
         words_sweep::sweep().await,

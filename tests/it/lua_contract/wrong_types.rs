@@ -5,6 +5,7 @@ use super::calls::{Rules, take};
 use super::rig::{DAY, Rig, SECOND, id};
 use super::snapshot::Bytes;
 use super::words::Answered;
+use super::words_fence::TOKEN;
 use stockade::store::ids::bucket;
 
 /// A script and a call of it that would write, were all well.
@@ -17,7 +18,8 @@ pub struct Call {
 }
 
 /// `a` held and `b` confirmed, both ann's; `c` expired long ago, and may be archived; `o` overdue;
-/// `p` and `q` are parts of an order, `q` is pinned.
+/// `p` and `q` are parts of an order, `q` is pinned; the
+/// lock `till` is held.
 pub async fn busy_sale() -> Rig {
     let rules = Rules::default().buyer_limit(100).buyer_holds_max(10);
     let mut rig = Rig::with_rules(rules, &[("one", "20", "50"), ("two", "20", "")]).await;
@@ -31,6 +33,7 @@ pub async fn busy_sale() -> Rig {
     let part = |name: &str| take(name, "one", 1).by("ann").part_of("o");
     rig.reserve(&[ann("a"), part("p"), part("q")]).await;
     rig.settle_part("pin", "q", "o").await;
+    rig.lock("till", TOKEN, 7, DAY).await;
     rig
 }
 
@@ -58,7 +61,19 @@ pub fn calls(rig: &Rig) -> Vec<Call> {
         [k.rules(), k.due(), k.pinned(), k.done(), k.orphans(), k.events()].map(String::from).to_vec();
     let cart = take("new", "one", 1).by("ann");
     let bucket = bucket("ann").to_string();
+    let claim = format!("1:{TOKEN}:7");
+    let fenced = |call: (Vec<String>, Vec<String>)| rig.with_locks(call, &["till"]);
+    let mut fenced_adjust = fenced(rig.adjust_call(&[("op", "one", 1, "", "f")]));
+    *fenced_adjust.1.last_mut().unwrap() = claim.clone();
     vec![
+        call("sale/adjust", fenced_adjust, &[]),
+        call("reservation/reserve", rig.reserve_call(&[cart.clone().fenced("till", TOKEN, 7)]), FIXED),
+        call(
+            "reservation/confirm",
+            fenced(rig.settle_call("confirm", &[("a", &["refuse", "", "", "", &claim])])),
+            FIXED,
+        ),
+        call("reservation/release", fenced(rig.settle_call("release", &[("a", &["", &claim])])), FIXED),
         call("sale/put", rig.put_call("", "op:fp", Some(&Rules::default()), &[("three", "5", "1")]), &[]),
         call("sale/switch", rig.switch_call("paused"), &[]),
         call("sale/adjust", rig.adjust_call(&[("op", "one", 1, "", "f")]), &[]),
@@ -126,7 +141,7 @@ pub async fn wrong_types() -> Answered {
                     continue;
                 }
                 Ok(texts) if texts.get(4).is_some_and(|answer| answer == "corrupt") => {
-                    assert!(name.starts_with("r:") || name.starts_with("op:"), "{what}");
+                    assert!(["r:", "op:", "lock:"].iter().any(|start| name.starts_with(start)), "{what}");
                 }
                 Ok(_) => {
                     assert!(is_blind, "{what}");

@@ -14,7 +14,8 @@ ARGV[6..]    skus                   their names
 then         buyers                 bucket (0..15) and buyer of each
 then         requests               hold_ms ('' = the sale's), buyer, more, tail (the record from its fingerprint on),
                                     line count, then SKU and quantity of each line. More is '', or + if an old hold's
-                                    key follows and - if not, then the claim: '' or <number of its lock>:<token>:<fence>
+                                    key follows, * if the window does not matter, else -; then the claim: '' or
+                                    <number of its lock>:<token>:<fence>
 Returns      {"ok", now, retry_at, overdue ids, answer...} | {"unknown_sale"} | {"stale_generation"}
              retry_at and overdue are filled when a request fell short: the earliest deadline, and up to 100 ids
 Answers      held | replayed, each with previous status, id and record | idempotency_key_reused
@@ -182,14 +183,14 @@ end
 
 local heads = {} -- deadlines of a hold, as texts, by how long it lasts
 
-local function reserve(key, old_key, claim, hold_ms, buyer, tail, cart, quantities)
+local function reserve(key, old_key, is_paid, claim, hold_ms, buyer, tail, cart, quantities)
   local record = find_record(key)
   if record then
     return repeated(record, tail)
   elseif record == nil then
     return 'corrupt'
   end
-  if window_refusal then
+  if window_refusal and not is_paid then
     return window_refusal
   end
   local refusal = claim and fence_refusal(claim, now)
@@ -266,12 +267,13 @@ while at <= #ARGV do
   for n = #cart, lines + 1, -1 do
     cart[n], quantities[n] = nil, nil
   end
-  local old_key, claim
+  local old_key, is_paid, claim
   if more ~= '' then
-    old_key, claim = sub(more, 1, 1) == '+' and KEYS[key_at + 1] or nil, sub(more, 2)
+    local sign = sub(more, 1, 1)
+    old_key, is_paid, claim = sign == '+' and KEYS[key_at + 1] or nil, sign == '*', sub(more, 2)
   end
   answers[#answers + 1] =
-    reserve(KEYS[key_at], old_key, claim, ARGV[at], ARGV[at + 1], ARGV[at + 3], cart, quantities)
+    reserve(KEYS[key_at], old_key, is_paid, claim, ARGV[at], ARGV[at + 1], ARGV[at + 3], cart, quantities)
   at, key_at = at + 5 + 2 * lines, key_at + (old_key and 2 or 1)
 end
 return close_book(answers, fell_short)

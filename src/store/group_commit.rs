@@ -43,6 +43,36 @@ pub struct Request {
     pub body: Body,
 }
 
+/// How a reservation comes in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// Like most: while the sale is open.
+    Plain,
+    /// In the place of another hold: its 22 characters.
+    Replaces(String),
+    /// In the place of a part of an order that has expired, whether the sale is open or not: the money is there.
+    Paid,
+}
+
+impl Entry {
+    /// The hold to replace.
+    fn replaces(&self) -> Option<&str> {
+        match self {
+            Self::Replaces(old) => Some(old),
+            Self::Plain | Self::Paid => None,
+        }
+    }
+
+    /// As `reserve.lua` has it.
+    fn sign(&self) -> char {
+        match self {
+            Self::Plain => '-',
+            Self::Replaces(_) => '+',
+            Self::Paid => '*',
+        }
+    }
+}
+
 /// What a request says beside its id.
 #[derive(Debug)]
 pub enum Body {
@@ -52,8 +82,8 @@ pub enum Body {
         buyer: Option<(u8, String)>,
         /// The sale's default where none.
         hold_ms: Option<u64>,
-        /// The hold to replace: 22 characters.
-        replaces: Option<String>,
+        /// How it comes in.
+        entry: Entry,
         /// The record from its fingerprint on.
         tail: String,
         /// What is wanted.

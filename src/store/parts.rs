@@ -1,7 +1,7 @@
 //! Parts of orders: reservations that move with their order alone. Whoever works on an order names it; to everybody else
 //! they answer `part_of_order`.
 
-use super::group_commit::Verb;
+use super::group_commit::{Body, Entry, Request, Verb};
 use super::reservations::check_id;
 use super::{Decided, SaleHandle, Store, ids, reply};
 use crate::domain::*;
@@ -16,6 +16,33 @@ impl Store {
         request: Reserve,
     ) -> Decided<Reservation> {
         let prepare = |_: &SaleHandle| request.prepared(part, Some(order));
+        self.take_part(sale, part, prepare).await
+    }
+
+    /// Holds a part in the place of one that has expired: whether the sale is open does not matter, the money is there.
+    pub async fn retake_part(
+        &self,
+        sale: &SaleId,
+        part: ReservationId,
+        order: OrderId,
+        request: Reserve,
+    ) -> Decided<Reservation> {
+        let prepare = |_: &SaleHandle| {
+            let mut prepared = request.prepared(part, Some(order));
+            if let Body::Take { entry, .. } = &mut prepared.body {
+                *entry = Entry::Paid;
+            }
+            prepared
+        };
+        self.take_part(sale, part, prepare).await
+    }
+
+    async fn take_part(
+        &self,
+        sale: &SaleId,
+        part: ReservationId,
+        prepare: impl Fn(&SaleHandle) -> Request,
+    ) -> Decided<Reservation> {
         let decided = self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await;
         self.count("reserve", decided.and_then(|decision| check_id(decision, part)))
     }

@@ -1,7 +1,7 @@
 //! The calls that carry batches: their keys and arguments, as the headers of the scripts list them.
 
 use super::lane::Pending;
-use super::{Body, Committer, Verb};
+use super::{Body, Committer, Entry, Verb};
 use crate::domain::{Fence, LockName};
 use crate::store::SaleHandle;
 use redis::Cmd;
@@ -74,20 +74,20 @@ impl Committer {
     fn reserve_call(&self, sale: &SaleHandle, batch: &[Pending]) -> Cmd {
         let takes = || {
             batch.iter().filter_map(|pending| match &pending.request.body {
-                Body::Take { buyer, hold_ms, replaces, tail, lines } => {
-                    Some((&pending.request, buyer, hold_ms, replaces, tail, lines))
+                Body::Take { buyer, hold_ms, entry, tail, lines } => {
+                    Some((&pending.request, buyer, hold_ms, entry, tail, lines))
                 }
                 Body::Settle { .. } => None,
             })
         };
         let key_count =
-            takes().map(|(_, _, _, replaces, ..)| 1 + usize::from(replaces.is_some())).sum::<usize>();
+            takes().map(|(_, _, _, entry, ..)| 1 + usize::from(entry.replaces().is_some())).sum::<usize>();
         let locks = Locks::of(batch);
         let mut cmd = self.head(Verb::Reserve, sale, key_count + locks.0.len());
         let (mut skus, mut buyers) = (Index::default(), Index::default());
-        for (request, buyer, _, replaces, _, lines) in takes() {
+        for (request, buyer, _, entry, _, lines) in takes() {
             cmd.arg(sale.keys.record(&request.id));
-            if let Some(replaced) = replaces {
+            if let Some(replaced) = entry.replaces() {
                 cmd.arg(sale.keys.record(replaced));
             }
             if let Some((bucket, buyer)) = buyer {
@@ -106,17 +106,15 @@ impl Committer {
         for (buyer, bucket) in &buyers.list {
             cmd.arg(bucket).arg(buyer);
         }
-        for (request, buyer, hold_ms, replaces, tail, lines) in takes() {
+        for (request, buyer, hold_ms, entry, tail, lines) in takes() {
             match hold_ms {
                 Some(hold_ms) => cmd.arg(hold_ms),
                 None => cmd.arg(""),
             };
             cmd.arg(buyer.as_ref().map_or("", |(_, buyer)| buyer));
-            match (replaces, &request.fence) {
-                (None, None) => cmd.arg(""),
-                (Some(_), None) => cmd.arg("+"),
-                (None, Some(fence)) => cmd.arg(format!("-{}", locks.claim(Some(fence)))),
-                (Some(_), Some(fence)) => cmd.arg(format!("+{}", locks.claim(Some(fence)))),
+            match (entry, &request.fence) {
+                (Entry::Plain, None) => cmd.arg(""),
+                (entry, fence) => cmd.arg(format!("{}{}", entry.sign(), locks.claim(fence.as_ref()))),
             };
             cmd.arg(tail).arg(lines.count());
             for (sku, units) in lines.iter() {

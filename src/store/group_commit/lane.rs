@@ -125,13 +125,14 @@ mod tests {
     use super::*;
     use crate::domain::quantity::Line;
     use crate::domain::{Lines, Quantity};
+    use crate::store::group_commit::Entry;
 
     /// A cart of so many lines.
     fn cart(id: &str, count: usize) -> Request {
         let line = |n| Line { sku: format!("s{n}").parse().unwrap(), quantity: Quantity::new(1).unwrap() };
         let lines = Lines::new((0..count).map(line).collect()).unwrap();
         let (id, tail) = (id.to_owned(), String::new());
-        let body = Body::Take { buyer: None, hold_ms: None, replaces: None, tail, lines };
+        let body = Body::Take { buyer: None, hold_ms: None, entry: Entry::Plain, tail, lines };
         Request { verb: Verb::Reserve, id, fence: None, body }
     }
 

@@ -8,11 +8,18 @@ use std::collections::BTreeMap;
 /// How often the parts of one sale are tried, when alternatives go while they are chosen.
 const TRIES_MAX: usize = 10;
 
+/// So long after its begin nobody else can have taken an order over; more than the wait for the locks.
+const OURS_FOR: Duration = Duration::from_secs(10);
+const _: () = assert!(OURS_FOR.as_millis() as u64 + 2_000 < LEASE_MS && OURS_FOR.as_secs() > WAIT.as_secs());
+
 /// Why not all parts are held.
 enum Failure {
     /// A sale refuses a line.
     Line(OrderRefusal),
+    /// It was not entered that all are held.
     Store(StoreError),
+    /// It may have been entered.
+    Unknown(StoreError),
 }
 
 impl From<StoreError> for Failure {
@@ -93,9 +100,10 @@ impl Store {
         ];
         let begun = Instant::now();
         loop {
+            let sent = Instant::now();
             let answer = self.order_call(|scripts| &scripts.begin_order, id, &args).await?;
             match answer.word.as_str() {
-                "begun" => return self.hold_order(&request, answer.record()?).await,
+                "begun" => return self.hold_order(&request, answer.record()?, sent).await,
                 "idempotency_key_reused" => return Ok(Decision::Refused(Refusal::IdempotencyKeyReused)),
                 "exists" => {}
                 _ => return Err(StoreError::Reply("unknown word".into())),
@@ -111,7 +119,13 @@ impl Store {
         }
     }
 
-    async fn hold_order(&self, request: &OrderRequest, mut record: OrderRecord) -> Decided<Order> {
+    /// `begun`: when the call was sent that began it.
+    async fn hold_order(
+        &self,
+        request: &OrderRequest,
+        mut record: OrderRecord,
+        begun: Instant,
+    ) -> Decided<Order> {
         let parts = parts_of(&record.order.lines);
         let guards = match self.lock_sales(parts.iter().map(|(sale, _)| sale)).await {
             Ok(Ok(guards)) => guards,
@@ -124,7 +138,12 @@ impl Store {
                 return Err(error);
             }
         };
-        let held = match self.hold_parts(request, &mut record, &parts, &guards).await {
+        // From here on the fences say whether the order is still ours: whoever takes it over takes the locks.
+        let held = match begun.elapsed() < OURS_FOR {
+            true => self.hold_parts(request, &mut record, &parts, &guards).await,
+            false => Err(Failure::Store(lost())),
+        };
+        let held = match held {
             Ok(expires_at) => self.enter_hold(&record, expires_at).await,
             Err(failure) => Err(failure),
         };
@@ -135,12 +154,21 @@ impl Store {
             }
             // Under the locks: the next order should find the units that come back.
             Err(Failure::Line(refusal)) => {
-                let undone = self.abort(&record, "refused").await;
+                let undone = match self.abort(&record, "refused").await {
+                    // Somebody else has undone it, perhaps before the locks were ours.
+                    Err(error) if error == lost() => self.release_parts(&record).await,
+                    undone => undone.map(drop),
+                };
                 unlock(guards).await;
-                undone.map(|_| Decision::Refused(Refusal::Order(refusal)))
+                undone.map(|()| Decision::Refused(Refusal::Order(refusal)))
             }
             Err(Failure::Store(error)) => {
                 self.abort_unknown(&record, "refused", guards).await;
+                Err(error)
+            }
+            // If it is held, a repeat finds it; if not, it is recovered.
+            Err(Failure::Unknown(error)) => {
+                unlock(guards).await;
                 Err(error)
             }
         }
@@ -150,11 +178,15 @@ impl Store {
         let lines = lines_text(&record.order.lines);
         let expires_ms = expires_at.as_ms().to_string();
         let args = [&*record.attempt, &lines, &expires_ms];
-        let answer = self.order_call(|scripts| &scripts.hold_order, record.order.id, &args).await?;
+        let called = self.order_call(|scripts| &scripts.hold_order, record.order.id, &args).await;
+        let answer = called.map_err(|error| match error {
+            StoreError::NotApplied(_) => Failure::Store(error),
+            error => Failure::Unknown(error),
+        })?;
         match answer.word.as_str() {
             "held" => Ok(answer.record()?.order),
             "lost" => Err(lost().into()),
-            _ => Err(StoreError::Reply("unknown word".into()).into()),
+            _ => Err(Failure::Unknown(StoreError::Reply("unknown word".into()))),
         }
     }
 

@@ -77,26 +77,21 @@ impl Store {
 
     /// The first phase. From here on parts have no deadline; should this process die, the order is undone.
     async fn pin(&self, mut record: OrderRecord, want: Want) -> Decided<Order> {
-        let mut expired = Vec::new();
+        let mut gone = Vec::new();
         for (sale, part) in parts_of(&record.order.lines) {
             match self.pin_part(&sale, part, record.order.id).await? {
                 Decision::Done(..) => {}
-                Decision::Refused(Refusal::HoldExpired(..)) if want == Want::Retake => {
-                    expired.push((sale, part))
-                }
-                Decision::Refused(Refusal::HoldExpired(..)) => {
-                    let undone = self.abort(&record, "expired").await?;
-                    return Ok(settled(want, undone.order));
-                }
-                // Somebody else has undone the order meanwhile; or the part is damaged, and it is to be undone.
+                // Expired, or given back when another part was; or somebody else has undone the order meanwhile: then the
+                // next step finds another attempt.
+                Decision::Refused(_) if want == Want::Retake => gone.push((sale, part)),
                 Decision::Refused(_) => {
-                    let undone = self.abort(&record, "released").await?;
+                    let undone = self.abort(&record, "expired").await?;
                     return Ok(settled(want, undone.order));
                 }
             }
         }
-        if !expired.is_empty() {
-            match self.take_again(&mut record, expired).await? {
+        if !gone.is_empty() {
+            match self.take_again(&mut record, gone).await? {
                 Decision::Done(..) => {}
                 Decision::Refused(refusal) => {
                     self.abort(&record, "expired").await?;
@@ -121,18 +116,14 @@ impl Store {
         Ok(self.order_step(&record, "confirmed", ["", ""]).await?.order)
     }
 
-    /// Replaces expired parts by fresh ones, entered in the record first, under the locks of their sales as at first.
-    async fn take_again(
-        &self,
-        record: &mut OrderRecord,
-        expired: Vec<(SaleId, ReservationId)>,
-    ) -> Decided<()> {
-        let guards = match self.lock_sales(expired.iter().map(|(sale, _)| sale)).await? {
+    /// Replaces parts that are gone by fresh ones, entered in the record first, under the locks of their sales as at first.
+    async fn take_again(&self, record: &mut OrderRecord, gone: Vec<(SaleId, ReservationId)>) -> Decided<()> {
+        let guards = match self.lock_sales(gone.iter().map(|(sale, _)| sale)).await? {
             Ok(guards) => guards,
             Err((sale, refusal)) => return Ok(line_refused(record, sale, refusal)),
         };
         let mut fresh = Vec::new();
-        for (sale, old) in expired {
+        for (sale, old) in gone {
             let part = ReservationId(uuid::Uuid::new_v4());
             let lines = record.order.lines.iter_mut();
             lines.filter(|line| line.reservation == old).for_each(|line| line.reservation = part);
@@ -159,7 +150,7 @@ impl Store {
         guards: &[LockGuard],
     ) -> Decided<()> {
         for ((sale, part), guard) in fresh.into_iter().zip(guards) {
-            let again = self.retake_part(record, &sale, part, guard).await?;
+            let again = self.take_part_again(record, &sale, part, guard).await?;
             if let Decision::Refused(refusal) = again {
                 return Ok(line_refused(record, sale, refusal));
             }
@@ -167,7 +158,7 @@ impl Store {
         Ok(Decision::Done(Outcome::Retaken, ()))
     }
 
-    async fn retake_part(
+    async fn take_part_again(
         &self,
         record: &OrderRecord,
         sale: &SaleId,
@@ -184,13 +175,13 @@ impl Store {
         let request = Reserve {
             buyer: record.order.buyer.clone(),
             lines,
-            hold_seconds: record.hold_seconds,
+            hold_seconds: None, // it is pinned at once
             reference: record.order.reference.clone(),
             metadata: None,
             replaces: None,
             fence: Some(guard.fence()),
         };
-        match self.reserve_part(sale, part, record.order.id, request).await? {
+        match self.retake_part(sale, part, record.order.id, request).await? {
             Decision::Done(..) => {}
             Decision::Refused(Refusal::StaleFence) => return Err(busy()),
             Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
@@ -210,6 +201,8 @@ impl Store {
         unlock(guards).await;
         let undone = match self.order_step(record, "aborting", ["", goal]).await {
             Ok(aborting) => self.undo_claimed(&aborting, record.order.status.as_str()).await.map(drop),
+            // Somebody else has undone it, perhaps before the locks were ours.
+            Err(error) if error == lost() => self.release_parts(record).await,
             Err(error) => Err(error),
         };
         if let Err(error) = undone {
@@ -219,6 +212,11 @@ impl Store {
 
     /// Gives back all parts of an order that is being undone.
     pub(super) async fn undo(&self, record: &OrderRecord) -> Result<OrderRecord, StoreError> {
+        self.release_parts(record).await?;
+        self.order_step(record, "undone", ["", ""]).await
+    }
+
+    pub(super) async fn release_parts(&self, record: &OrderRecord) -> Result<(), StoreError> {
         for (sale, part) in parts_of(&record.order.lines) {
             match self.release_part(&sale, part, record.order.id).await? {
                 Decision::Done(..) => {}
@@ -227,7 +225,7 @@ impl Store {
                 Decision::Refused(refusal) => return Err(inconsistent(record, &refusal)),
             }
         }
-        self.order_step(record, "undone", ["", ""]).await
+        Ok(())
     }
 }
 

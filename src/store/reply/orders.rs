@@ -14,8 +14,6 @@ pub struct OrderRecord {
     pub attempt: String,
     /// What an order that is being undone will be: `released`, `expired`, or `refused`, and then its record goes.
     pub goal: String,
-    /// How long its parts are held; none: as each sale says.
-    pub hold_seconds: Option<u64>,
 }
 
 /// Reads an order: `id`, then `status attempt created_ms expires_ms ended_ms goal lines fingerprint hold_ms buyer
@@ -31,7 +29,7 @@ pub fn order(now: Timestamp, fields: &mut Fields<'_>) -> Result<OrderRecord, Sto
     let goal = fields.text()?.to_owned();
     let lines = fields.text()?.split(',').map(line).collect::<Result<_, _>>()?;
     let _fingerprint = fields.text()?;
-    let hold_seconds = optional(fields.text()?, number::<u64>)?.map(|ms| ms / 1000);
+    let _hold_ms = fields.text()?;
     let buyer = optional(fields.text()?, name)?;
     let reference = optional(fields.text()?, name)?;
     let metadata = optional(fields.text()?, |text| {
@@ -49,7 +47,7 @@ pub fn order(now: Timestamp, fields: &mut Fields<'_>) -> Result<OrderRecord, Sto
         ended_at,
         server_time: now,
     };
-    Ok(OrderRecord { order, attempt, goal, hold_seconds })
+    Ok(OrderRecord { order, attempt, goal })
 }
 
 fn line(text: &str) -> Result<OrderLine, StoreError> {

@@ -1,7 +1,7 @@
 //! Requests, prepared as far as they do not depend on the store's state.
 
 use crate::domain::*;
-use crate::store::group_commit::{Body, Request, Verb};
+use crate::store::group_commit::{Body, Entry, Request, Verb};
 use crate::store::ids;
 
 /// What callers of their own are part of: their calls do not move parts of orders.
@@ -52,7 +52,7 @@ impl Reserve {
             body: Body::Take {
                 buyer: self.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
                 hold_ms: self.hold_seconds.map(|seconds| seconds * 1000),
-                replaces: self.replaces.map(|id| ids::short(id.0)),
+                entry: self.replaces.map_or(Entry::Plain, |id| Entry::Replaces(ids::short(id.0))),
                 tail: self.tail(order),
                 lines: self.lines.clone(),
             },

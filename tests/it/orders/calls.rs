@@ -12,7 +12,7 @@ async fn an_order_over_two_sales_is_held_and_confirmed() {
         "buyer": "jane", "reference": "cart 7", "metadata": {"from": "web"}, "hold_seconds": 60,
         "lines": [line(&two, "a", 2), line(&one, "a", 1), line(&two, "a", 1)],
     });
-    let answer = place(&api, "k", &body).await.expect(201, "");
+    let answer = place(&api, &one.name, &body).await.expect(201, "");
     assert_eq!(answer.outcome(), "held");
     let (id, order) = (answer.id(), &answer.body);
     assert_eq!(answer.header("location"), format!("/v1/orders/{id}"));
@@ -30,7 +30,7 @@ async fn an_order_over_two_sales_is_held_and_confirmed() {
     }
     two.settle(&part(0), "extend", json!({"hold_seconds": 60})).await.expect(409, "part_of_order");
 
-    let repeat = place(&api, "k", &body).await.expect(200, "");
+    let repeat = place(&api, &one.name, &body).await.expect(200, "");
     assert_eq!((repeat.outcome(), repeat.id()), ("replayed", id.clone()));
     let confirmed = verb(&api, &id, "confirm", Value::Null).await.expect(200, "");
     assert_eq!((confirmed.outcome(), &confirmed.body["status"]), ("confirmed", &json!("confirmed")));
@@ -39,7 +39,7 @@ async fn an_order_over_two_sales_is_held_and_confirmed() {
     assert_eq!(verb(&api, &id, "confirm", Value::Null).await.expect(200, "").outcome(), "replayed");
     let refused = verb(&api, &id, "release", Value::Null).await.expect(409, "already_confirmed");
     assert_eq!(refused.body["order"]["status"], "confirmed");
-    assert_eq!(place(&api, "k", &body).await.expect(200, "").body["status"], "confirmed");
+    assert_eq!(place(&api, &one.name, &body).await.expect(200, "").body["status"], "confirmed");
     assert_eq!(read(&api, &id).await["status"], "confirmed");
     // What was sold may be given back, part by part.
     two.settle(&part(0), "return", Value::Null).await.expect(200, "");
@@ -52,7 +52,7 @@ async fn a_released_order_gives_everything_back() {
     let api = shared_api();
     let [one, two] = two_sales(&api, 5).await;
     let body = order(&[line(&one, "a", 2), line(&two, "a", 3)]);
-    let id = place(&api, "k", &body).await.expect(201, "").id();
+    let id = place(&api, &one.name, &body).await.expect(201, "").id();
     let released = verb(&api, &id, "release", Value::Null).await.expect(200, "");
     assert_eq!((released.outcome(), &released.body["status"]), ("released", &json!("released")));
     assert_eq!((one.level("a").await, two.level("a").await), (Level(5, 0, 0), Level(5, 0, 0)));
@@ -60,7 +60,7 @@ async fn a_released_order_gives_everything_back() {
     let refused = verb(&api, &id, "confirm", Value::Null).await.expect(409, "already_released");
     assert_eq!(refused.body["order"]["id"], json!(id));
     verb(&api, &id, "confirm", json!({"if_expired": "retake"})).await.expect(409, "already_released");
-    place(&api, "k", &body).await.expect(409, "already_released");
+    place(&api, &one.name, &body).await.expect(409, "already_released");
 }
 
 #[tokio::test]
@@ -68,22 +68,23 @@ async fn what_one_sale_refuses_no_sale_holds_and_the_refusal_names_the_line() {
     let api = shared_api();
     let [one, two] = two_sales(&api, 5).await;
     let body = order(&[line(&one, "a", 2), line(&one, "a", 1), line(&two, "a", 6)]);
-    let refused = place(&api, "k", &body).await.expect(409, "sold_out");
+    let refused = place(&api, &one.name, &body).await.expect(409, "sold_out");
     assert_eq!((&refused.body["line"], &refused.body["sale"]), (&json!(2), &json!(two.name)));
     assert_eq!(refused.body["shortfalls"][0]["requested"], 6);
     assert_eq!((one.level("a").await, two.level("a").await), (Level(5, 0, 0), Level(5, 0, 0)));
     // It is not stored: the same key may be used again, also with another body.
-    place(&api, "k", &order(&[line(&one, "a", 1), line(&two, "a", 5)])).await.expect(201, "");
-    place(&api, "k", &body).await.expect(422, "idempotency_key_reused");
+    place(&api, &one.name, &order(&[line(&one, "a", 1), line(&two, "a", 5)])).await.expect(201, "");
+    place(&api, &one.name, &body).await.expect(422, "idempotency_key_reused");
 
-    let unknown = place(&api, "k2", &order(&[line(&one, "a", 1), line(&one, "zzz", 1)])).await;
+    let unknown = place(&api, &new_key(), &order(&[line(&one, "a", 1), line(&one, "zzz", 1)])).await;
     let unknown = unknown.expect(404, "unknown_sku");
     assert_eq!((&unknown.body["line"], &unknown.body["sku"]), (&json!(1), &json!("zzz")));
     two.post("/pause", Value::Null).await.expect(200, "");
-    let paused = place(&api, "k3", &order(&[line(&one, "a", 1), line(&two, "a", 1)])).await;
+    let paused = place(&api, &new_key(), &order(&[line(&one, "a", 1), line(&two, "a", 1)])).await;
     assert_eq!(paused.expect(409, "sale_paused").body["line"], 1);
     let nowhere = json!({"sale": "nowhere", "sku": "a", "quantity": 1});
-    let nowhere = place(&api, "k4", &order(&[line(&one, "a", 1), nowhere])).await.expect(404, "unknown_sale");
+    let nowhere =
+        place(&api, &new_key(), &order(&[line(&one, "a", 1), nowhere])).await.expect(404, "unknown_sale");
     assert_eq!((&nowhere.body["line"], &nowhere.body["sale"]), (&json!(1), &json!("nowhere")));
     assert_eq!(one.level("a").await, Level(4, 1, 0));
 }

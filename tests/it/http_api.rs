@@ -8,6 +8,7 @@ mod crowd;
 mod deletion;
 mod described;
 mod events;
+mod fences;
 mod limits;
 mod lists;
 mod operations;

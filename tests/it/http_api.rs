@@ -13,6 +13,7 @@ mod limits;
 mod lists;
 mod operations;
 mod outage;
+mod parts;
 mod patch;
 mod refusals;
 mod sales;

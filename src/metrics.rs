@@ -7,6 +7,7 @@
 mod barriers;
 mod caches;
 pub mod catalogue;
+mod labels;
 mod locks;
 mod requests;
 mod streams;

@@ -1,5 +1,7 @@
 //! Bodies: read within a limit and a deadline, then parsed so that an error names its field.
 
+mod errors;
+
 use super::problem::{Code, Problem};
 use crate::domain::{
     Adjust, Arrive, Confirm, ConfirmOrder, Declare, Extend, ExtendDeadline, OrderRequest, PatchSale,
@@ -9,12 +11,12 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::{Bytes, BytesMut};
 use actix_web::{FromRequest, HttpRequest};
+use errors::{OUT_OF_RANGE, field_problem};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
-use serde_path_to_error::{Path, Segment};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -210,77 +212,6 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             Problem::with_detail(Code::MalformedJson, format!("The body is not JSON: {error}."))
         }
     })
-}
-
-const OUT_OF_RANGE: &str = "number out of range";
-
-fn field_problem<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
-        Ok(_) => Problem::new(Code::Internal),
-        Err(error) => {
-            let said = error.inner().to_string();
-            let said = said.rfind(" at line ").map_or(said.as_str(), |end| &said[..end]);
-            let (field, message) = in_plain_words(said);
-            Problem::invalid(pointer(error.path(), field), message)
-        }
-    }
-}
-
-/// JSON pointer of what a path leads to, and of `field` in it unless the path ends there.
-fn pointer(path: &Path, field: Option<&str>) -> String {
-    let mut pointer = String::new();
-    let mut push = |name: &str| {
-        pointer.push('/');
-        pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
-    };
-    let mut last = None;
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => push(&index.to_string()),
-            Segment::Map { key } | Segment::Enum { variant: key } => {
-                push(key);
-                last = Some(key.as_str());
-            }
-            Segment::Unknown => {}
-        }
-    }
-    if let Some(field) = field.filter(|field| Some(*field) != last) {
-        push(field);
-    }
-    pointer
-}
-
-/// What serde says, in the words of JSON rather than of Rust; and the field, where it names one.
-fn in_plain_words(said: &str) -> (Option<&str>, String) {
-    for (start, message) in [
-        ("missing field `", "must be given"),
-        ("unknown field `", "is not known here"),
-        ("duplicate field `", "must be given once"),
-    ] {
-        if let Some(field) = said.strip_prefix(start).and_then(|rest| rest.split('`').next()) {
-            return (Some(field), message.to_owned());
-        }
-    }
-    if said == OUT_OF_RANGE {
-        return (None, "must be a smaller number".to_owned());
-    }
-    if said.starts_with("UUID parsing failed") {
-        return (None, "must be a UUID".to_owned());
-    }
-    let Some((_, expected)) = said.rsplit_once(", expected ").filter(|_| said.starts_with("invalid ")) else {
-        return (None, said.to_owned());
-    };
-    let expected = match expected {
-        "u64" | "u32" | "usize" => "an integer of at least 0",
-        "i64" => "an integer",
-        "a string" | "string" | "a formatted UUID string" => "a string",
-        "a sequence" => "an array",
-        "a boolean" => "true or false",
-        words if words.starts_with("struct ") => "an object",
-        words => words,
-    };
-    (None, format!("must be {expected}"))
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use stockade::domain::quantity::Line;
 use stockade::domain::sale::Skus;
 use stockade::domain::*;
+use stockade::store::keys::SaleKeys;
 use stockade::store::sweep::Purge;
 use stockade::store::{Decided, EventsAfter};
 use tokio::runtime::Runtime;
@@ -55,6 +56,11 @@ fn hold() -> impl Strategy<Value = i64> {
     prop_oneof![12 => 1..8i64, 2 => 8..20i64, 1 => 20..40i64]
 }
 
+/// Mostly none; else the number of a lease, which may be the present one's.
+fn fence() -> impl Strategy<Value = Option<i64>> {
+    option::weighted(0.12, 1..3i64)
+}
+
 fn op(books: &Books) -> BoxedStrategy<Op> {
     let known: Vec<Key> = books.records.keys().copied().collect();
     let any_key = 0..KEYS;
@@ -70,27 +76,39 @@ fn op(books: &Books) -> BoxedStrategy<Op> {
         option::weighted(0.8, 0..BUYERS.len()),
         option::of(hold()),
         option::weighted(0.25, some_key.clone()),
+        fence(),
     )
-        .prop_map(|(key, cart, buyer, hold, replaces)| {
-            Op::Reserve(ReserveOp { key, cart, buyer, hold, replaces })
+        .prop_map(|(key, cart, buyer, hold, replaces, fence)| {
+            Op::Reserve(ReserveOp { key, cart, buyer, hold, replaces, fence })
         });
-    let confirm = (some_key.clone(), some_lines(), any::<bool>(), any::<bool>())
-        .prop_map(|(key, lines, retake, reference)| Op::Confirm { key, lines, retake, reference });
+    let confirm = (some_key.clone(), some_lines(), any::<bool>(), any::<bool>(), fence()).prop_map(
+        |(key, lines, retake, reference, fence)| Op::Confirm { key, lines, retake, reference, fence },
+    );
+    let release = (some_key.clone(), fence()).prop_map(|(key, fence)| Op::Release { key, fence });
+    let parts: Vec<Key> = books.records.keys().copied().filter(|key| is_part(*key)).collect();
+    let part = if parts.is_empty() { Just(PARTS_FROM).boxed() } else { select(parts).boxed() };
+    let part = prop_oneof![9 => part, 1 => some_key.clone()].boxed();
+    let of_order = prop_oneof![
+        2 => part.clone().prop_map(|key| Op::Pin { key }),
+        1 => part.clone().prop_map(|key| Op::ConfirmPart { key }),
+        1 => part.prop_map(|key| Op::ReleasePart { key }),
+    ];
     let give_back = (some_key.clone(), 0..4u8, some_lines(), any::<bool>())
         .prop_map(|(key, op, lines, restock)| Op::Return { key, op, lines, restock });
     let extend = (some_key.clone(), 0..3u8, hold()).prop_map(|(key, op, hold)| Op::Extend { key, op, hold });
-    let adjust = (0..12u8, 0..SKUS.len(), -4..6i64, option::weighted(0.3, Just(granted))).prop_map(
-        |(op, sku, delta, if_granted)| Op::Adjust {
+    let adjust = (0..12u8, 0..SKUS.len(), -4..6i64, option::weighted(0.3, Just(granted)), fence()).prop_map(
+        |(op, sku, delta, if_granted, fence)| Op::Adjust {
             op,
             sku,
             delta: if delta == 0 { 6 } else { delta },
             if_granted,
+            fence,
         },
     );
     // With little to settle there is more to take.
     let takes = if books.records.len() < 4 { 40 } else { 8 };
     let fresh = prop_oneof![
-        takes => reserve, 4 => confirm, 3 => give_back, 3 => extend, 3 => some_key.prop_map(|key| Op::Release { key }), 2 => adjust
+        takes => reserve, 4 => confirm, 3 => give_back, 3 => extend, 3 => release, 5 => of_order, 2 => adjust
     ];
     match books.history.is_empty() {
         true => fresh.boxed(),
@@ -141,6 +159,7 @@ impl ReferenceStateMachine for Books {
             3 => (0..SKUS.len(), initial, limit()).prop_map(|(sku, initial, limit)| Step::PutSku { sku, initial, limit }),
             3 => (0..3u8, rules(), expected).prop_map(|(op, rules, expected)| Step::PutRules { op, rules, expected }),
             switch_weight => switch.prop_map(Step::Switch),
+            4 => (1..3i64, 0..30i64).prop_map(|(fence, ticks)| Step::Lock { fence, ticks }),
             3 => Just(Step::Sweep),
             2 => Just(Step::Archive),
         ]
@@ -167,6 +186,15 @@ struct Real {
 
 fn seconds(ticks: i64) -> u64 {
     (ticks * TICK / 1000) as u64
+}
+
+/// The order of all parts.
+const ORDER: OrderId = OrderId(uuid::Uuid::from_u128(7));
+
+/// The claim to a lease of the one lock.
+fn claim(fence: i64) -> Fence {
+    let token = "AAAAAAAAAAAAAAAAAAAAAA".parse().unwrap();
+    Fence { lock: "till".parse().unwrap(), token, fence: fence as u64 }
 }
 
 fn caller() -> Caller {
@@ -197,7 +225,7 @@ impl Real {
         (moment.as_ms() - self.base_ms).div_euclid(TICK)
     }
 
-    /// Ids of keys that never had a reservation lead nowhere.
+    /// Ids of keys that never had a reservation lead nowhere; those of parts are given by whoever makes them.
     fn id(&self, key: Key) -> ReservationId {
         let nowhere = ReservationId(uuid::Uuid::from_u128(u128::from(key)));
         self.ids.get(&key).copied().unwrap_or(nowhere)
@@ -266,7 +294,7 @@ impl Real {
         let (store, sale) = (&self.shop.store, &self.shop.sale);
         let reference = |wanted: bool| wanted.then(|| "order".parse().unwrap());
         Ok(match op {
-            Op::Reserve(ReserveOp { key: name, cart, buyer, hold, replaces }) => {
+            Op::Reserve(ReserveOp { key: name, cart, buyer, hold, replaces, fence }) => {
                 let request = Reserve {
                     buyer: buyer.map(|n| BUYERS[n].parse().unwrap()),
                     lines: lines(cart),
@@ -274,17 +302,23 @@ impl Real {
                     reference: None,
                     metadata: None,
                     replaces: replaces.map(|key| self.id(key)),
-                    fence: None,
+                    fence: fence.map(claim),
                 };
+                if is_part(*name) {
+                    return Ok(store.reserve_part(sale, self.id(*name), ORDER, request).await);
+                }
                 store.reserve(sale, &caller(), Some(&key(&format!("k{name}"))), request).await
             }
-            Op::Confirm { key, lines: cart, retake, reference: wanted } => {
+            Op::Pin { key } => store.pin_part(sale, self.id(*key), ORDER).await,
+            Op::ConfirmPart { key } => store.confirm_part(sale, self.id(*key), ORDER).await,
+            Op::ReleasePart { key } => store.release_part(sale, self.id(*key), ORDER).await,
+            Op::Confirm { key, lines: cart, retake, reference: wanted, fence } => {
                 let if_expired = if *retake { IfExpired::Retake } else { IfExpired::Refuse };
                 let request = Confirm {
                     lines: cart.as_ref().map(lines),
                     reference: reference(*wanted),
                     if_expired,
-                    fence: None,
+                    fence: fence.map(claim),
                 };
                 store.confirm(sale, self.id(*key), request).await
             }
@@ -298,15 +332,17 @@ impl Real {
                 let request = Extend { hold_seconds: seconds(*hold) };
                 store.extend(sale, self.id(*name), &caller(), Some(&key), request).await
             }
-            Op::Release { key } => store.release(sale, self.id(*key), Release::default()).await,
-            Op::Adjust { op, sku: n, delta, if_granted } => {
+            Op::Release { key, fence } => {
+                store.release(sale, self.id(*key), Release { fence: fence.map(claim) }).await
+            }
+            Op::Adjust { op, sku: n, delta, if_granted, fence } => {
                 let if_granted = if_granted.map(|units| units as u64);
                 let request = Adjust {
                     delta: *delta,
                     reason: "test".parse().unwrap(),
                     reference: None,
                     if_granted,
-                    fence: None,
+                    fence: fence.map(claim),
                 };
                 let key = key(&format!("adjust {op}"));
                 return Err(store.adjust(sale, &caller(), Some(&key), &sku(*n), request).await);
@@ -373,6 +409,16 @@ impl Real {
                     Switched::Closed => Switch::Close,
                 };
                 plain(crate::shop::word(&store.switch_sale(&sale, switch).await), String::new())
+            }
+            Step::Lock { fence, ticks } => {
+                let Fence { lock, token, fence } = claim(*fence);
+                let now = store.due(&sale, 1).await.unwrap().now.as_ms();
+                let deadline =
+                    self.base_ms + self.tick(Timestamp::from_ms(now).unwrap()) * TICK + ticks * TICK + HALF;
+                let (key, text) = (SaleKeys::new(&sale).lock(&lock), format!("{token}:{fence}:{deadline}"));
+                let mut connection = RedisServer::shared().connection().await;
+                let () = redis_cmd(&mut connection, &["SET", &key, &text]).await;
+                Vec::new()
             }
             Step::Sweep => plain("swept", self.shop.sweep().await.to_string()),
             Step::Archive => {
@@ -534,8 +580,11 @@ impl Real {
     async fn delete(&self) {
         let (store, sale) = (&self.shop.store, &self.shop.sale);
         done(store.switch_sale(sale, Switch::Close).await);
-        for id in self.ids.values() {
-            store.release(sale, *id, Release::default()).await.unwrap();
+        for (key, id) in &self.ids {
+            match is_part(*key) {
+                true => store.release_part(sale, *id, ORDER).await.unwrap(),
+                false => store.release(sale, *id, Release::default()).await.unwrap(),
+            };
         }
         let generation = done(store.sale(sale).await).generation;
         done(store.delete_sale(sale).await);
@@ -543,8 +592,12 @@ impl Real {
         let mut connection = RedisServer::shared().connection().await;
         let left: Vec<String> =
             redis_cmd(&mut connection, &["KEYS", &self.shop.key("*").replace('{', "\\{")]).await;
-        let operations = self.shop.key("op:");
-        assert!(left.iter().all(|key| key.starts_with(&operations)), "left behind: {left:?}");
+        // They run out by themselves.
+        let may_stay = ["op:", "lock:"].map(|name| self.shop.key(name));
+        assert!(
+            left.iter().all(|key| may_stay.iter().any(|name| key.starts_with(name))),
+            "left behind: {left:?}"
+        );
     }
 }
 

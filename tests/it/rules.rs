@@ -183,8 +183,12 @@ async fn only_a_connection_that_is_through_goes_back_to_the_pool() {
         Transaction::watch(&pool, &key, read).await.unwrap()
     };
     let scripts = Scripts::new();
-    let mut call = scripts.due.call(5);
-    call.arg(&key).arg(shop.key("due")).arg(shop.key("done")).arg(shop.key("orphans"));
+    let mut call = scripts.due.call(6);
+    call.arg(&key)
+        .arg(shop.key("due"))
+        .arg(shop.key("pinned"))
+        .arg(shop.key("done"))
+        .arg(shop.key("orphans"));
     call.arg(shop.key("events")).arg(0).arg(1);
     let first = client().await;
     // Through: given up, carried out, lost.

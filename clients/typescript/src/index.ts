@@ -7,7 +7,7 @@ import { Transport, query } from "./transport.js";
 import type { Call, CallOptions, Options, Page } from "./transport.js";
 import type {
   Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerStanding, Confirm, Level, PageAdjustment, PageEvent,
-  PageLevel, PageReservation, Problem, PutSale, PutSku, Reservation, Reserve, Return, Sale,
+  PageLevel, PageReservation, Problem, PutSale, PutSku, Release, Reservation, Reserve, Return, Sale,
 } from "./schema.js";
 
 export { BarrierClient } from "./barriers.js";
@@ -152,8 +152,8 @@ export class SaleClient {
   }
 
   /** Gives back what is held. */
-  release(id: string, options?: CallOptions): Promise<Outcome<Reservation>> {
-    return this.#call("POST", `/reservations/${encodeURIComponent(id)}/release`, undefined, options);
+  release(id: string, request: Release = {}, options?: CallOptions): Promise<Outcome<Reservation>> {
+    return this.#call("POST", `/reservations/${encodeURIComponent(id)}/release`, request, options);
   }
 
   /** Moves the deadline to now + `holdSeconds`, if that is later. */

@@ -931,6 +931,7 @@ export interface components {
              * @description Units to add, or to take away from what is available; not 0.
              */
             delta: number;
+            fence?: components["schemas"]["Fence"] | null;
             /**
              * Format: int64
              * @description Apply only if `granted` is this now.
@@ -1133,6 +1134,7 @@ export interface components {
         /** @description One request of a bulk reserve: the body of reserve, and its key. */
         BulkRequest: {
             buyer?: components["schemas"]["Buyer"] | null;
+            fence?: components["schemas"]["Fence"] | null;
             /**
              * Format: int64
              * @description How long; default as the sale says.
@@ -1206,6 +1208,7 @@ export interface components {
         };
         /** @description Body of confirm. */
         Confirm: {
+            fence?: components["schemas"]["Fence"] | null;
             /** @description What to do when the hold has expired. */
             if_expired?: components["schemas"]["IfExpired"];
             /** @description Only these; what remains is given back. Default: all. */
@@ -1306,6 +1309,21 @@ export interface components {
             /** @description Its name. */
             participant: components["schemas"]["Participant"];
         };
+        /**
+         * @description Makes a write depend on a lease of the same sale: it is refused unless the lock has this token and fence, and its
+         *     lease is not over.
+         */
+        Fence: {
+            /**
+             * Format: int64
+             * @description What acquire has answered.
+             */
+            fence: number;
+            /** @description Name of the lock. */
+            lock: components["schemas"]["LockName"];
+            /** @description What acquire has answered. */
+            token: components["schemas"]["LockToken"];
+        };
         /** @description A field of the request that is wrong. */
         FieldError: {
             /**
@@ -1365,6 +1383,10 @@ export interface components {
             /** @description What is wanted. */
             sku: components["schemas"]["Sku"];
         };
+        /** @description Name of a lock. */
+        LockName: string;
+        /** @description Proves that a lease is the caller's. */
+        LockToken: string;
         /** @description Notes of the caller: at most 8 pairs of strings, 1 KB. */
         Metadata: {
             [key: string]: string;
@@ -1390,6 +1412,11 @@ export interface components {
          * @description Id of an operation that is not a reservation (an adjustment, an extend, a return), made likewise.
          */
         OperationId: string;
+        /**
+         * Format: uuid
+         * @description Id of a complex order: a UUIDv8 made from the store's secret, the caller and the idempotency key.
+         */
+        OrderId: string;
         /** @description One page of a list. */
         Page_Adjustment: {
             items: components["schemas"]["Adjustment"][];
@@ -1506,7 +1533,7 @@ export interface components {
         Problem: {
             barrier?: components["schemas"]["Barrier"] | null;
             /** @enum {string} */
-            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "too_many_webhooks" | "forbidden_target" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
+            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "too_many_webhooks" | "forbidden_target" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "lock_held" | "not_owner" | "lock_expired" | "stale_fence" | "unknown_order" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "order_busy" | "order_in_progress" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
             /**
              * Format: int64
              * @description `buyer_limit`: the buyer's units that count.
@@ -1715,6 +1742,10 @@ export interface components {
             /** @description Where messages go. */
             url: components["schemas"]["WebhookUrl"];
         };
+        /** @description Body of release. */
+        Release: {
+            fence?: components["schemas"]["Fence"] | null;
+        };
         /** @description Lines of one buyer in one status. */
         Reservation: {
             buyer: components["schemas"]["Buyer"] | null;
@@ -1729,8 +1760,7 @@ export interface components {
             /** @description What it is made of, sorted by SKU. */
             lines: components["schemas"]["ReservationLine"][];
             metadata: components["schemas"]["Metadata"] | null;
-            /** @description The complex order that it is a part of. */
-            order: string | null;
+            order: components["schemas"]["OrderId"] | null;
             reference: components["schemas"]["Reference"] | null;
             replaced_by: components["schemas"]["ReservationId"] | null;
             replaces: components["schemas"]["ReservationId"] | null;
@@ -1776,6 +1806,7 @@ export interface components {
         /** @description Body of reserve. */
         Reserve: {
             buyer?: components["schemas"]["Buyer"] | null;
+            fence?: components["schemas"]["Fence"] | null;
             /**
              * Format: int64
              * @description How long; default as the sale says.
@@ -2028,17 +2059,21 @@ export type EventKind = components['schemas']['EventKind'];
 export type Extend = components['schemas']['Extend'];
 export type ExtendDeadline = components['schemas']['ExtendDeadline'];
 export type FailedParticipant = components['schemas']['FailedParticipant'];
+export type Fence = components['schemas']['Fence'];
 export type FieldError = components['schemas']['FieldError'];
 export type IdempotencyKey = components['schemas']['IdempotencyKey'];
 export type IfExpired = components['schemas']['IfExpired'];
 export type Level = components['schemas']['Level'];
 export type Line = components['schemas']['Line'];
+export type LockName = components['schemas']['LockName'];
+export type LockToken = components['schemas']['LockToken'];
 export type Metadata = components['schemas']['Metadata'];
 export type Names = components['schemas']['Names'];
 export type Note = components['schemas']['Note'];
 export type NotifyTarget = components['schemas']['NotifyTarget'];
 export type NotifyUrl = components['schemas']['NotifyUrl'];
 export type OperationId = components['schemas']['OperationId'];
+export type OrderId = components['schemas']['OrderId'];
 export type PageAdjustment = components['schemas']['Page_Adjustment'];
 export type PageBarrier = components['schemas']['Page_Barrier'];
 export type PageBarrierParticipant = components['schemas']['Page_BarrierParticipant'];
@@ -2062,6 +2097,7 @@ export type Redeliver = components['schemas']['Redeliver'];
 export type Redelivered = components['schemas']['Redelivered'];
 export type Reference = components['schemas']['Reference'];
 export type RegisterWebhook = components['schemas']['RegisterWebhook'];
+export type Release = components['schemas']['Release'];
 export type Reservation = components['schemas']['Reservation'];
 export type ReservationId = components['schemas']['ReservationId'];
 export type ReservationLine = components['schemas']['ReservationLine'];
@@ -4984,7 +5020,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `sale_not_open`, `sale_paused`, `sale_closed`, `sale_deleting`, `buyer_holds`, `buyer_limit`, `sold_out`, `already_confirmed`, `already_released`, `already_returned`, `part_of_order` */
+            /** @description `sale_not_open`, `sale_paused`, `sale_closed`, `sale_deleting`, `stale_fence`, `buyer_holds`, `buyer_limit`, `sold_out`, `already_confirmed`, `already_released`, `already_returned`, `part_of_order` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5354,7 +5390,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `already_returned`, `part_of_order`, `sold_out`, `buyer_holds`, `buyer_limit`, `already_confirmed`, `already_released` */
+            /** @description `already_returned`, `part_of_order`, `sold_out`, `buyer_holds`, `buyer_limit`, `already_confirmed`, `already_released`, `stale_fence` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5594,7 +5630,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Release"] | null;
+            };
+        };
         responses: {
             /** @description Released, or found expired; a repeat gets the same */
             200: {
@@ -5652,7 +5692,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `already_returned`, `part_of_order`, `already_confirmed` */
+            /** @description `already_returned`, `part_of_order`, `already_confirmed`, `stale_fence` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6503,7 +6543,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `sale_deleting`, `insufficient_available`, `granted_changed`, `too_many_units` */
+            /** @description `sale_deleting`, `insufficient_available`, `granted_changed`, `too_many_units`, `stale_fence` */
             409: {
                 headers: {
                     [name: string]: unknown;

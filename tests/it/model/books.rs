@@ -12,6 +12,17 @@ pub const DAY: i64 = 24 * 3;
 /// Units by number of the SKU, sorted, each SKU once.
 pub type Cart = Vec<(usize, i64)>;
 pub type Key = u8;
+/// Keys from here on are of parts of one order.
+pub const PARTS_FROM: Key = 11;
+
+/// Whether a key is a part's.
+pub fn is_part(key: Key) -> bool {
+    key >= PARTS_FROM
+}
+
+/// The deadline of a pinned part.
+const NEVER: i64 = i64::MAX;
+
 /// Delta and if_granted.
 type AdjustBody = (i64, Option<i64>);
 
@@ -22,15 +33,51 @@ pub struct ReserveOp {
     pub buyer: Option<usize>,
     pub hold: Option<i64>,
     pub replaces: Option<Key>,
+    /// Number of the lease that it depends on.
+    pub fence: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
-    Confirm { key: Key, lines: Option<Cart>, retake: bool, reference: bool },
-    Return { key: Key, op: u8, lines: Option<Cart>, restock: bool },
-    Extend { key: Key, op: u8, hold: i64 },
-    Release { key: Key },
-    Adjust { op: u8, sku: usize, delta: i64, if_granted: Option<i64> },
+    Pin {
+        key: Key,
+    },
+    Confirm {
+        key: Key,
+        lines: Option<Cart>,
+        retake: bool,
+        reference: bool,
+        fence: Option<i64>,
+    },
+    /// In the name of the order.
+    ConfirmPart {
+        key: Key,
+    },
+    Return {
+        key: Key,
+        op: u8,
+        lines: Option<Cart>,
+        restock: bool,
+    },
+    Extend {
+        key: Key,
+        op: u8,
+        hold: i64,
+    },
+    Release {
+        key: Key,
+        fence: Option<i64>,
+    },
+    ReleasePart {
+        key: Key,
+    },
+    Adjust {
+        op: u8,
+        sku: usize,
+        delta: i64,
+        if_granted: Option<i64>,
+        fence: Option<i64>,
+    },
     Reserve(ReserveOp),
 }
 
@@ -38,12 +85,13 @@ impl Op {
     /// Place of its verb in a round of group commit.
     fn order(&self) -> usize {
         match self {
-            Op::Confirm { .. } => 0,
-            Op::Return { .. } => 1,
-            Op::Extend { .. } => 2,
-            Op::Release { .. } => 3,
-            Op::Adjust { .. } => 4,
-            Op::Reserve(_) => 5,
+            Op::Pin { .. } => 0,
+            Op::Confirm { .. } | Op::ConfirmPart { .. } => 1,
+            Op::Return { .. } => 2,
+            Op::Extend { .. } => 3,
+            Op::Release { .. } | Op::ReleasePart { .. } => 4,
+            Op::Adjust { .. } => 5,
+            Op::Reserve(_) => 6,
         }
     }
 }
@@ -83,6 +131,11 @@ pub enum Step {
         expected: Expected,
     },
     Switch(Switched),
+    /// Somebody takes the lock, by hand: the number of the lease, and ticks until its end.
+    Lock {
+        fence: i64,
+        ticks: i64,
+    },
     Sweep,
     Archive,
 }
@@ -166,6 +219,8 @@ pub struct Books {
     pub history: Vec<Op>,
     /// What the last step must have answered.
     pub answers: Vec<Answer>,
+    /// Number of the last lease of the lock, and its last tick.
+    lock: Option<(i64, i64)>,
     returns: BTreeMap<(Key, u8), ((Cart, bool), View)>,
     adjustments: BTreeMap<(usize, u8), (AdjustBody, String)>,
     last_put: Option<(u8, Rules)>,
@@ -213,6 +268,7 @@ impl Books {
             adjusted: stock.len() as i64,
             history: Vec::new(),
             answers: Vec::new(),
+            lock: None,
             returns: BTreeMap::new(),
             adjustments: BTreeMap::new(),
             last_put: None,
@@ -235,6 +291,10 @@ impl Books {
                 self.switch = *to;
                 vec![answer(word, None, "")]
             }
+            Step::Lock { fence, ticks } => {
+                self.lock = Some((*fence, self.now + ticks));
+                Vec::new()
+            }
             Step::Sweep => vec![answer("swept", None, self.sweep().to_string())],
             Step::Archive => {
                 let over =
@@ -252,7 +312,7 @@ impl Books {
         let known = self.known.clone();
         let mut answers = vec![answer("", None, ""); ops.len()];
         let mut again: Vec<Vec<usize>> = Vec::new();
-        for order in 0..6 {
+        for order in 0..7 {
             let (is_late, mut short) = (self.begin_call(), Vec::new());
             for (n, op) in ops.iter().enumerate().filter(|(_, op)| op.order() == order) {
                 let (answer, fell_short) = self.one(op, &known);
@@ -279,40 +339,51 @@ impl Books {
     /// Whether any hold is overdue.
     fn begin_call(&mut self) -> bool {
         let held = self.records.values().filter(|record| record.view.status == Status::Held);
-        self.retry_at = held.map(|record| record.deadline).min();
+        self.retry_at = held.map(|record| record.deadline).filter(|deadline| *deadline != NEVER).min();
         self.retry_at.is_some_and(|deadline| deadline <= self.now)
     }
 
     fn one(&mut self, op: &Op, known: &BTreeSet<Key>) -> (Answer, bool) {
         let key = match op {
             Op::Reserve(request) => return self.reserve(request, known),
-            Op::Adjust { op, sku, delta, if_granted } => {
-                return (self.adjust(*op, *sku, *delta, *if_granted), false);
+            Op::Adjust { op, sku, delta, if_granted, fence } => {
+                return (self.adjust(*op, *sku, (*delta, *if_granted), *fence), false);
             }
             Op::Confirm { key, .. }
             | Op::Return { key, .. }
             | Op::Extend { key, .. }
-            | Op::Release { key } => *key,
+            | Op::Release { key, .. }
+            | Op::Pin { key }
+            | Op::ConfirmPart { key }
+            | Op::ReleasePart { key } => *key,
         };
         if !known.contains(&key) || !self.records.contains_key(&key) {
             return (answer("unknown_reservation", None, ""), false);
         }
+        // A part moves in the order's name, and nothing else does; only a return is everybody's.
+        let in_orders_name = matches!(op, Op::Pin { .. } | Op::ConfirmPart { .. } | Op::ReleasePart { .. });
+        if in_orders_name != is_part(key) && !matches!(op, Op::Return { .. }) {
+            return (self.about("part_of_order", key), false);
+        }
         match op {
-            Op::Confirm { lines, retake, reference, .. } => {
-                self.confirm(key, lines.as_ref(), *retake, *reference)
+            Op::Pin { .. } => (self.pin(key), false),
+            Op::Confirm { lines, retake, reference, fence, .. } => {
+                self.confirm(key, lines.as_ref(), *retake, *reference, *fence)
             }
+            Op::ConfirmPart { .. } => self.confirm(key, None, false, false, None),
+            Op::Release { fence, .. } => (self.release(key, *fence), false),
             Op::Return { op, lines, restock, .. } => {
                 (self.give_back(key, *op, lines.as_ref(), *restock), false)
             }
             Op::Extend { op, hold, .. } => (self.extend(key, *op, *hold), false),
-            _ => (self.release(key), false),
+            _ => (self.release(key, None), false),
         }
     }
 
     pub fn view(&self, key: Key) -> Option<View> {
         let record = self.records.get(&key)?;
         let mut view = record.view.clone();
-        view.expires = (view.status == Status::Held).then_some(record.deadline);
+        view.expires = (view.status == Status::Held && record.deadline != NEVER).then_some(record.deadline);
         if self.is_overdue(key) {
             (view.status, view.expires, view.ended) = (Status::Expired, None, Some(record.deadline));
         }
@@ -322,6 +393,29 @@ impl Books {
     fn is_overdue(&self, key: Key) -> bool {
         let record = &self.records[&key];
         record.view.status == Status::Held && record.deadline <= self.now
+    }
+
+    /// Whether a claim does not hold: the lease is over, or another's.
+    fn is_stale(&self, fence: Option<i64>) -> bool {
+        fence.is_some_and(|fence| self.lock.is_none_or(|(lease, last)| fence != lease || self.now > last))
+    }
+
+    fn pin(&mut self, key: Key) -> Answer {
+        if self.is_overdue(key) {
+            self.expire(key);
+        }
+        let record = self.records.get_mut(&key).expect("known");
+        let word = match record.view.status {
+            Status::Held if record.deadline != NEVER => {
+                record.deadline = NEVER;
+                "pinned"
+            }
+            Status::Held | Status::Confirmed => "replayed",
+            Status::Released => "already_released",
+            Status::Returned => "already_returned",
+            Status::Expired => "hold_expired",
+        };
+        self.about(word, key)
     }
 
     fn about(&self, word: &'static str, key: Key) -> Answer {
@@ -342,8 +436,9 @@ impl Books {
 
     fn reserve(&mut self, request: &ReserveOp, known: &BTreeSet<Key>) -> (Answer, bool) {
         let key = request.key;
-        let replaces_known = request.replaces.is_some_and(|old| known.contains(&old));
-        let body = (request.clone(), replaces_known);
+        // The id of a part is known before it is there.
+        let replaces_known = request.replaces.is_some_and(|old| known.contains(&old) || is_part(old));
+        let body = (ReserveOp { fence: None, ..request.clone() }, replaces_known);
         if let Some(record) = self.records.get(&key) {
             let same = record.body == body;
             let word = match self.view(key).map(|view| view.status) {
@@ -361,6 +456,9 @@ impl Books {
             SaleStatus::Scheduled => return (answer("sale_not_open", None, ""), false),
             SaleStatus::Open => {}
         }
+        if self.is_stale(request.fence) {
+            return (answer("stale_fence", None, ""), false);
+        }
         let hold = request.hold.unwrap_or(self.rules.hold);
         let (mut deadline, mut until, mut old) = (self.now + hold, self.now + self.rules.hold_max, None);
         if deadline > until {
@@ -368,6 +466,9 @@ impl Books {
         }
         if let Some(replaced) = request.replaces {
             match self.records.get(&replaced).filter(|_| replaces_known) {
+                Some(record) if record.view.buyer == request.buyer && is_part(replaced) => {
+                    return (self.about("part_of_order", replaced), false);
+                }
                 Some(record) if record.view.buyer == request.buyer => {
                     match self.view(replaced).map(|v| v.status) {
                         Some(Status::Expired) => {}
@@ -556,7 +657,14 @@ impl Books {
         overdue.len()
     }
 
-    fn confirm(&mut self, key: Key, lines: Option<&Cart>, retake: bool, reference: bool) -> (Answer, bool) {
+    fn confirm(
+        &mut self,
+        key: Key,
+        lines: Option<&Cart>,
+        retake: bool,
+        reference: bool,
+        fence: Option<i64>,
+    ) -> (Answer, bool) {
         let record = &self.records[&key];
         match record.view.status {
             Status::Confirmed => {
@@ -575,7 +683,11 @@ impl Books {
         if self.is_overdue(key) {
             self.expire(key);
         }
+        let is_stale = self.is_stale(fence);
         if self.records[&key].view.status == Status::Held {
+            if is_stale {
+                return (answer("stale_fence", None, ""), false);
+            }
             self.end_hold(key, Status::Confirmed, "confirmed", Some(kept));
             self.note_reference(key, reference);
             return (self.about("confirmed", key), false);
@@ -587,6 +699,8 @@ impl Books {
         if !retake {
             let possible = shortfalls.is_empty() && limit.is_none();
             return (answer("hold_expired", self.view(key), format!("{possible} {shortfalls}")), false);
+        } else if is_stale {
+            return (answer("stale_fence", None, ""), false);
         } else if let Some(limit) = limit {
             return (limit, true);
         } else if !shortfalls.is_empty() {
@@ -609,11 +723,12 @@ impl Books {
         self.records.get_mut(&key).expect("known").view.has_reference |= reference;
     }
 
-    fn release(&mut self, key: Key) -> Answer {
+    fn release(&mut self, key: Key, fence: Option<i64>) -> Answer {
         if self.is_overdue(key) {
             self.expire(key);
         }
         let word = match self.records[&key].view.status {
+            Status::Held if self.is_stale(fence) => return answer("stale_fence", None, ""),
             Status::Held => {
                 self.end_hold(key, Status::Released, "released", None);
                 "released"
@@ -692,13 +807,17 @@ impl Books {
         answer
     }
 
-    fn adjust(&mut self, op: u8, sku: usize, delta: i64, if_granted: Option<i64>) -> Answer {
+    fn adjust(&mut self, op: u8, sku: usize, asked: AdjustBody, fence: Option<i64>) -> Answer {
+        let (delta, if_granted) = asked;
         if let Some((body, text)) = self.adjustments.get(&(sku, op)) {
-            return if *body == (delta, if_granted) {
+            return if *body == asked {
                 answer("replayed", None, text)
             } else {
                 answer("idempotency_key_reused", None, "")
             };
+        }
+        if self.is_stale(fence) {
+            return answer("stale_fence", None, "");
         }
         let Some(level) = self.skus.get(&sku) else { return answer("unknown_sku", None, SKUS[sku]) };
         if if_granted.is_some_and(|units| units != level.g) {
@@ -709,7 +828,7 @@ impl Books {
         self.move_units(sku, delta, 0, 0, delta);
         self.adjusted += 1;
         let text = format!("{delta} {}", self.skus[&sku].text());
-        self.adjustments.insert((sku, op), ((delta, if_granted), text.clone()));
+        self.adjustments.insert((sku, op), (asked, text.clone()));
         answer("adjusted", None, text)
     }
 

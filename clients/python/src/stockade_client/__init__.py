@@ -138,9 +138,9 @@ class Sale:
         """Sells what is held. Needs no key: a repeat is answered the same."""
         return self._call("POST", f"/reservations/{part(id)}/confirm", request)
 
-    def release(self, id: str) -> Outcome[schema.Reservation]:
+    def release(self, id: str, request: schema.Release | None = None) -> Outcome[schema.Reservation]:
         """Gives back what is held."""
-        return self._call("POST", f"/reservations/{part(id)}/release")
+        return self._call("POST", f"/reservations/{part(id)}/release", request)
 
     def extend(self, id: str, key: str, hold_seconds: int) -> Outcome[schema.Reservation]:
         """Moves the deadline to now + `hold_seconds`, if that is later."""

@@ -42,6 +42,12 @@ IdempotencyKey: TypeAlias = str
 IfExpired: TypeAlias = Literal["refuse", "retake"]
 
 
+LockName: TypeAlias = str
+
+
+LockToken: TypeAlias = str
+
+
 Metadata: TypeAlias = dict[str, str]
 
 
@@ -49,6 +55,9 @@ Note: TypeAlias = str
 
 
 OperationId: TypeAlias = str
+
+
+OrderId: TypeAlias = str
 
 
 Participant: TypeAlias = str
@@ -148,13 +157,6 @@ WebhookStatus: TypeAlias = Literal["enabled", "disabled"]
 WebhookUrl: TypeAlias = str
 
 
-class Adjust(TypedDict):
-    delta: int
-    if_granted: NotRequired[int | None]
-    reason: Reference
-    reference: NotRequired[Reference | None]
-
-
 class Arrive(TypedDict):
     note: NotRequired[Note | None]
     outcome: NotRequired[ArrivalOutcome]
@@ -213,6 +215,12 @@ class Delivery(TypedDict):
 class FailedParticipant(TypedDict):
     note: Note | None
     participant: Participant
+
+
+class Fence(TypedDict):
+    fence: int
+    lock: LockName
+    token: LockToken
 
 
 class Level(TypedDict):
@@ -303,6 +311,10 @@ class RegisterWebhook(TypedDict):
     url: WebhookUrl
 
 
+class Release(TypedDict):
+    fence: NotRequired[Fence | None]
+
+
 class ReservationLine(TypedDict):
     confirmed: int
     quantity: int
@@ -312,6 +324,7 @@ class ReservationLine(TypedDict):
 
 class Reserve(TypedDict):
     buyer: NotRequired[Buyer | None]
+    fence: NotRequired[Fence | None]
     hold_seconds: NotRequired[int | None]
     lines: list[Line]
     metadata: NotRequired[Metadata | None]
@@ -360,6 +373,14 @@ class Webhook(TypedDict):
 class WebhookSecret(Webhook):
     previous_until: NotRequired[Timestamp | None]
     secret: str
+
+
+class Adjust(TypedDict):
+    delta: int
+    fence: NotRequired[Fence | None]
+    if_granted: NotRequired[int | None]
+    reason: Reference
+    reference: NotRequired[Reference | None]
 
 
 class Adjustment(TypedDict):
@@ -411,6 +432,7 @@ class BarrierEnd(TypedDict):
 
 class BulkRequest(TypedDict):
     buyer: NotRequired[Buyer | None]
+    fence: NotRequired[Fence | None]
     hold_seconds: NotRequired[int | None]
     idempotency_key: NotRequired[IdempotencyKey | None]
     lines: list[Line]
@@ -420,6 +442,7 @@ class BulkRequest(TypedDict):
 
 
 class Confirm(TypedDict):
+    fence: NotRequired[Fence | None]
     if_expired: NotRequired[IfExpired]
     lines: NotRequired[list[Line] | None]
     reference: NotRequired[Reference | None]
@@ -462,7 +485,7 @@ class Reservation(TypedDict):
     id: ReservationId
     lines: list[ReservationLine]
     metadata: Metadata | None
-    order: str | None
+    order: OrderId | None
     reference: Reference | None
     replaced_by: ReservationId | None
     replaces: ReservationId | None
@@ -495,7 +518,7 @@ class PageReservation(TypedDict):
 
 class Problem(TypedDict):
     barrier: NotRequired[Barrier | None]
-    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
+    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "lock_held", "not_owner", "lock_expired", "stale_fence", "unknown_order", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "order_busy", "order_in_progress", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
     counted: NotRequired[int | None]
     declared: NotRequired[int | None]
     detail: str

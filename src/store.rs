@@ -12,6 +12,7 @@ pub mod error;
 pub mod events;
 pub mod group_commit;
 pub mod ids;
+mod incarnations;
 pub mod intake;
 pub mod keys;
 pub mod level_cache;
@@ -36,25 +37,23 @@ pub use barriers::{BarrierFilter, Bucket, MustBeNew, Watching};
 pub use clock::Clock;
 pub use error::StoreError;
 pub use events::EventsAfter;
+pub use incarnations::SaleHandle;
 pub use live::Follower;
 pub use pool::PoolConfig;
 pub use reservations::ReservationFilter;
 pub use sales::PutAnswer;
 
-use crate::domain::{Decision, Refusal, SaleId, Timestamp};
+use crate::domain::{Decision, SaleId};
 use crate::metrics::Metrics;
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared as SharedFuture};
-use group_commit::{Answered, Committer, Lane, Request, SaleQueues};
+use group_commit::Committer;
 use ids::IdMaker;
-use keys::SaleKeys;
+use incarnations::Loading;
 use level_cache::{LevelCache, PageTimes};
 use quick_cache::sync::Cache;
 use redis::{Cmd, Value};
-use reply::CallRefusal;
 use scripts::{Script, Scripts};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -109,17 +108,6 @@ impl Shared {
     }
 }
 
-/// One incarnation of a sale, as far as ids, keys and queues depend on it.
-#[derive(Debug)]
-pub struct SaleHandle {
-    /// The incarnation.
-    pub generation: String,
-    /// Its keys.
-    pub keys: SaleKeys,
-    ids: IdMaker,
-    lane: Lane<SaleQueues>,
-}
-
 /// The stock, as callers see it. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
@@ -140,18 +128,6 @@ pub struct Store {
     turn_wait: Duration,
     /// How long an audit rests after each page: so many times what the page took.
     audit_rests: u32,
-}
-
-type Loaded = Result<Option<Arc<SaleHandle>>, StoreError>;
-type Loading = SharedFuture<BoxFuture<'static, Loaded>>;
-
-/// Takes the read of a sale off the list when it is dropped.
-struct Ended<'a>(&'a Store, &'a SaleId);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.loading.lock().unwrap_or_else(PoisonError::into_inner).remove(self.1);
-    }
 }
 
 impl Store {
@@ -227,84 +203,5 @@ impl Store {
             }
         };
         self.ids.get_or_try_init(|| learn).await
-    }
-
-    /// The present incarnation of a sale, as far as this store knows. The crowd that meets a fresh store waits for one
-    /// read; thousands would wait for a connection each, and some in vain.
-    async fn handle(&self, sale: &SaleId) -> Loaded {
-        if let Some(handle) = self.sales.get(sale) {
-            return Ok(Some(handle));
-        }
-        let (loading, is_ours) = self.loading(sale);
-        match loading.await {
-            // That read may have begun before the sale was made; only who began it knows better.
-            Ok(None) if !is_ours => self.load(sale).await,
-            loaded => loaded,
-        }
-    }
-
-    fn loading(&self, sale: &SaleId) -> (Loading, bool) {
-        let mut all = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loading) = all.get(sale) {
-            return (loading.clone(), false);
-        }
-        let (store, name) = (self.clone(), sale.clone());
-        let load = self.committer.runtime.spawn(async move {
-            // It is no longer under way when the task ends, however it ends.
-            let _ended = Ended(&store, &name);
-            store.load(&name).await
-        });
-        let dropped = |_| Err(StoreError::Unknown("the read was dropped".into()));
-        let loading = load.map(move |loaded| loaded.unwrap_or_else(dropped)).boxed().shared();
-        all.insert(sale.clone(), loading.clone());
-        (loading, true)
-    }
-
-    /// Reads the present incarnation of a sale, and remembers it.
-    async fn load(&self, sale: &SaleId) -> Loaded {
-        let keys = SaleKeys::new(sale);
-        let mut cmd = redis::cmd("HMGET");
-        cmd.arg(keys.rules()).arg(&["generation", "id_key", "status"]);
-        let Value::Array(values) = self.query(&cmd).await? else {
-            return Err(StoreError::Corrupt("rules".into()));
-        };
-        let [Value::BulkString(generation), Value::BulkString(id_key), Value::BulkString(status)] =
-            &values[..]
-        else {
-            return Ok(None);
-        };
-        if status == b"deleted" {
-            return Ok(None);
-        }
-        let generation =
-            String::from_utf8(generation.clone()).map_err(|_| StoreError::Corrupt("rules".into()))?;
-        if let Some(known) = self.sales.get(sale).filter(|known| known.generation == generation) {
-            return Ok(Some(known)); // it has the queues that others wait in
-        }
-        let handle =
-            Arc::new(SaleHandle { generation, keys, ids: IdMaker::new(id_key), lane: Lane::default() });
-        self.sales.insert(sale.clone(), Arc::clone(&handle));
-        Ok(Some(handle))
-    }
-
-    /// Carries a request to its sale; when the sale turns out to be another incarnation, once more to that one.
-    async fn commit<T>(
-        &self,
-        sale: &SaleId,
-        prepare: impl Fn(&SaleHandle) -> Request,
-        read: impl FnOnce(Timestamp, Option<Timestamp>, &str) -> Decided<T>,
-    ) -> Decided<T> {
-        let mut handle = self.handle(sale).await?;
-        for _ in 0..2 {
-            let Some(present) = handle else { break };
-            match self.committer.commit(&present, prepare(&present)).await? {
-                Answered::Answer { now, retry_at, text } => return read(now, retry_at, &text),
-                Answered::Refused(CallRefusal::UnknownSale | CallRefusal::StaleGeneration) => {
-                    self.sales.remove_if(sale, |known| known.generation == present.generation);
-                    handle = self.load(sale).await?;
-                }
-            };
-        }
-        Ok(Decision::Refused(Refusal::UnknownSale))
     }
 }

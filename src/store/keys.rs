@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn orders_and_free_standing_locks_have_their_own_hash_tags() {
-        assert_eq!(free_lock(&"till".parse().unwrap()), ["st:{l:0}:lock:till", "st:{l:0}:fence"]);
+        assert_eq!(free_lock(&"till".parse().unwrap()), ["st:{l:a}:lock:till", "st:{l:a}:fence"]);
         let keys = OrderKeys::new(order_bucket("AAAAAAAAAAAAAAAAAAAAAA"));
         assert_eq!(keys.fixed.last().unwrap(), "st:{o:0}:events");
         assert_eq!(keys.record("x"), "st:{o:0}:o:x");

@@ -47,7 +47,8 @@ const STEPS: [Step; 6] =
     [Step::Hold, Step::HoldAnother, Step::HoldInVain, Step::Confirm, Step::Retake, Step::Release];
 
 struct Scene {
-    redis: RedisServer,
+    /// It goes with the scene.
+    _redis: RedisServer,
     proxy: Proxy,
     /// Behind the proxy.
     service: Service,
@@ -70,7 +71,7 @@ impl Scene {
             Store::open(&shared).unwrap()
         });
         let other = later[0].clone();
-        Self { redis, proxy, service, other, later, caller: Caller::default(), runs: 0 }
+        Self { _redis: redis, proxy, service, other, later, caller: Caller::default(), runs: 0 }
     }
 
     /// Sales `<run>-a` and `<run>-b`, five units of `a` in each, none of `none`.

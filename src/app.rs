@@ -10,7 +10,7 @@ use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
 use crate::store::{PoolConfig, Shared, Store, live};
 use crate::webhooks::{Egress, Sender};
-use crate::workers::{auditor, key_watch, notifier, sweeper};
+use crate::workers::{auditor, key_watch, notifier, recovery, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
@@ -110,6 +110,7 @@ impl Application {
         let handles = (self.main.server.handle(), self.ops.as_ref().map(|ops| ops.server.handle()));
         let sweeper =
             sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics), self.events_kept);
+        let recovery_store = Store::open(&self.shared)?;
         let auditor_store = Store::open(&self.shared)?;
         let auditor = async {
             match self.audit_interval {
@@ -134,6 +135,7 @@ impl Application {
             ended = &mut ops => return ended.context("the server of probes and metrics failed"),
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
+            () = recovery::run(recovery_store) => {}
             () = auditor => {}
             () = &mut notifier => {}
             () = live::run(&self.shared) => {} // nor this

@@ -3,4 +3,5 @@
 pub mod auditor;
 pub mod key_watch;
 pub mod notifier;
+pub mod recovery;
 pub mod sweeper;

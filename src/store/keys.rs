@@ -282,7 +282,7 @@ mod tests {
     fn orders_and_free_standing_locks_have_their_own_hash_tags() {
         assert_eq!(free_lock(&"till".parse().unwrap()), ["st:{l:a}:lock:till", "st:{l:a}:fence"]);
         let keys = OrderKeys::new(order_bucket("AAAAAAAAAAAAAAAAAAAAAA"));
-        assert_eq!(keys.fixed.last().unwrap(), "st:{o:0}:events");
-        assert_eq!(keys.record("x"), "st:{o:0}:o:x");
+        assert_eq!(keys.fixed.last().unwrap(), "st:{o:8}:events");
+        assert_eq!(keys.record("x"), "st:{o:8}:o:x");
     }
 }

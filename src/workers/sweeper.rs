@@ -5,7 +5,6 @@
 //! that falls short expires overdue holds itself, and a settle verb that meets one does.
 
 mod buckets;
-mod orders;
 
 use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
@@ -52,10 +51,6 @@ pub struct Round {
     pub timed_out: usize,
     /// Ended barriers that were removed.
     pub removed: usize,
-    /// Orders that nobody worked on, and that were finished or undone.
-    pub recovered: usize,
-    /// Orders whose records were deleted.
-    pub forgotten: usize,
     /// Holds that are open.
     pub holds_open: u64,
     /// Of these, past their deadline.
@@ -69,8 +64,7 @@ pub struct Round {
 impl Round {
     fn has_done(&self) -> bool {
         let of_barriers = self.timed_out + self.removed;
-        let of_orders = self.recovered + self.forgotten;
-        self.expired + self.archived + self.trimmed + self.purged + of_barriers + of_orders > 0
+        self.expired + self.archived + self.trimmed + self.purged + of_barriers > 0
     }
 
     fn add(&mut self, other: Round) {
@@ -81,8 +75,6 @@ impl Round {
         self.purged += other.purged;
         self.timed_out += other.timed_out;
         self.removed += other.removed;
-        self.recovered += other.recovered;
-        self.forgotten += other.forgotten;
         self.holds_open += other.holds_open;
         self.holds_overdue += other.holds_overdue;
         self.orphans += other.orphans;
@@ -148,8 +140,7 @@ pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError
             None => break,
         }
     }
-    let barriers = buckets::sweep(store, kept).await;
-    for swept in barriers.into_iter().chain(orders::sweep(store).await) {
+    for swept in buckets::sweep(store, kept).await {
         match swept {
             Ok(swept) => sum.add(swept),
             Err(error @ StoreError::Corrupt(_)) => warn!(%error, "A bucket could not be swept: {error}"),
@@ -182,7 +173,14 @@ async fn sweep(
             let keep_events = are_events_awaited(store, sale, &due, kept).await?;
             return purge(store, sale, generation, keep_events).await;
         }
-        orders::resolve(store, sale, &due.pinned).await;
+        for part in &due.pinned {
+            match store.resolve_part(sale, part).await {
+                Err(error @ (StoreError::Corrupt(_) | StoreError::Reply(_))) => {
+                    warn!(%error, part, "A part of an order could not be resolved: {error}");
+                }
+                resolved => resolved?,
+            }
+        }
         let trimmed = match kept.is_exceeded(&due) {
             true => trim(store, sale, generation, kept).await?,
             false => Trimmed::default(),

@@ -90,15 +90,15 @@ impl Store {
         undone
     }
 
-    /// Decides about a part that was pinned, and whose order should have decided by now: as its order says, and if that
-    /// is gone the part is given back.
+    /// Decides about a part that was pinned, and whose order should have decided by now: if there is no such order the
+    /// part is given back. If there is one it is looked after where it stands (`workers::recovery`).
     pub async fn resolve_part(&self, sale: &SaleId, part: &str) -> Result<(), StoreError> {
         let Some(part) = ids::long(part).map(ReservationId) else { return Ok(()) };
         let Decision::Done(_, reservation) = self.reservation(sale, part).await? else { return Ok(()) };
         let Some(order) = reservation.order else { return Ok(()) };
         let there = self.find_order(order).await?;
         if there.is_some_and(|record| record.order.lines.iter().any(|line| line.reservation == part)) {
-            return self.recover_order(order).await.map(drop);
+            return Ok(());
         }
         self.release_part(sale, part, order).await.map(drop)
     }

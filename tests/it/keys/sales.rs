@@ -112,3 +112,28 @@ async fn a_key_limited_to_sales_has_no_webhooks() {
     limited.post("/v1/webhooks", &json!({"url": "https://hooks.example/"})).await.expect(403, "forbidden");
     limited.get("/v1/webhooks").await.expect(403, "forbidden");
 }
+
+#[tokio::test]
+async fn an_order_exists_for_whoever_sees_all_of_its_sales() {
+    let keyring = Keyring::new();
+    let all = keyring.add("all", Scope::Operator, &[]);
+    let some = keyring.add("some", Scope::Storefront, &["drop-*"]);
+    let service = keyring.service();
+    put(&service, &all, &["drop-1", "drop-2", "shop.us"]).await;
+    let line = |sale: &str| json!({"sale": sale, "sku": "a", "quantity": 1});
+    let order = |sales: &[&str]| json!({"lines": sales.iter().map(|sale| line(sale)).collect::<Vec<_>>()});
+    let (all, some) = (service.api.with_token(&all), service.api.with_token(&some));
+    let before = service.dump().await;
+    let refused = some.post("/v1/orders", &order(&["drop-1", "shop.us"])).await.expect(404, "unknown_sale");
+    assert_eq!((&refused.body["line"], &refused.body["sale"]), (&json!(1), &json!("shop.us")));
+    assert_eq!(service.dump().await, before, "nothing changed");
+    let foreign = all.post("/v1/orders", &order(&["drop-1", "shop.us"])).await.expect(201, "").id();
+    some.get(&format!("/v1/orders/{foreign}")).await.expect(404, "unknown_order");
+    for verb in ["confirm", "release"] {
+        let path = format!("/v1/orders/{foreign}/{verb}");
+        some.post(&path, &Value::Null).await.expect(404, "unknown_order");
+    }
+    assert_eq!(all.get(&format!("/v1/orders/{foreign}")).await.expect(200, "").body["status"], "held");
+    let own = some.post("/v1/orders", &order(&["drop-1", "drop-2"])).await.expect(201, "").id();
+    some.post(&format!("/v1/orders/{own}/confirm"), &Value::Null).await.expect(200, "");
+}

@@ -1,5 +1,5 @@
-//! The service is killed, or frozen, at every step of an order: before each of its requests reaches Redis, and before
-//! each answer reaches the service. Another process finishes or undoes what it left.
+//! The service is killed, frozen, or cut off, at every step of an order: before each of its requests reaches Redis, and
+//! before each answer reaches the service. Another process finishes or undoes what it left.
 
 use super::*;
 use crate::proxy::{Proxy, Side};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use stockade::domain::*;
 use stockade::store::sweep::EventsKept;
 use stockade::store::{ReservationFilter, Store};
-use stockade::workers::sweeper;
+use stockade::workers::{recovery, sweeper};
 
 /// What an order asks of Redis: its own record, the locks of its sales, its parts.
 const MARKERS: &[&str] = &["}:o:", ":lock:_order", "}:r:"];
@@ -27,6 +27,8 @@ enum Fault {
     Killed,
     /// Stopped, and continued after another process has done its work.
     Frozen,
+    /// Its connection to Redis is cut.
+    Cut,
 }
 
 /// What the call is.
@@ -101,8 +103,9 @@ impl Scene {
     /// Everything that nobody works on is finished or undone.
     async fn recover(&self) {
         loop {
-            let round = sweeper::round(&self.other, &KEPT).await.unwrap();
-            if round.recovered + round.expired == 0 {
+            let recovered = recovery::round(&self.other).await.unwrap().recovered;
+            let expired = sweeper::round(&self.other, &KEPT).await.unwrap().expired;
+            if recovered + expired == 0 {
                 return;
             }
         }
@@ -197,11 +200,17 @@ impl Scene {
                 self.proxy.go_on(false);
             }
             Fault::Frozen => self.service.signal("STOP"),
+            Fault::Cut => {
+                self.proxy.go_on(false);
+                let answer = (&mut sending).await.unwrap().unwrap();
+                assert!(answer.status < 500 || answer.body["retryable"] == true, "{said}: {}", answer.text);
+            }
         }
         self.recover().await;
         self.assert_whole(&sales, &said).await;
         match fault {
             Fault::Killed => self.service.restart().await,
+            Fault::Cut => {}
             Fault::Frozen => {
                 self.proxy.go_on(true);
                 signal("CONT", self.service.pid());
@@ -276,4 +285,9 @@ async fn a_killed_service_leaves_no_half_done_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thawed_service_finds_its_order_finished_by_another() {
     every_step(Fault::Frozen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_leaves_no_half_done_order() {
+    every_step(Fault::Cut).await;
 }

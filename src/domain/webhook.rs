@@ -2,6 +2,7 @@
 
 use super::event::Event;
 use super::id::{SaleId, SalePattern, TypePattern, WebhookUrl};
+use super::order::Order;
 use super::rules::given;
 use super::sale::BadField;
 use super::time::Timestamp;
@@ -66,6 +67,16 @@ impl Endpoint {
     pub fn wants_sale(&self, sale: &SaleId) -> bool {
         self.disabled_at.is_none()
             && self.sales.as_ref().is_none_or(|sales| sales.iter().any(|pattern| pattern.matches(sale)))
+    }
+
+    /// Whether it wants events of this order: one of its sales is enough.
+    pub fn wants_order(&self, order: &Order) -> bool {
+        order.lines.iter().any(|line| self.wants_sale(&line.sale))
+    }
+
+    /// Whether it may want events of some order.
+    pub fn wants_orders(&self) -> bool {
+        self.disabled_at.is_none()
     }
 
     /// Whether it wants what belongs to no sale.

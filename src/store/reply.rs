@@ -4,7 +4,7 @@
 mod barriers;
 mod orders;
 
-pub use orders::{OrderRecord, order as order_record};
+pub use orders::{OrderRecord, order as order_record, status as order_status};
 
 pub use barriers::{barrier, barrier_end, note as barrier_note, status as barrier_status};
 

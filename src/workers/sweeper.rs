@@ -146,7 +146,7 @@ pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError
     for swept in buckets::sweep(store, kept).await {
         match swept {
             Ok(swept) => sum.add(swept),
-            Err(error @ StoreError::Corrupt(_)) => warn!(%error, "Barriers could not be swept: {error}"),
+            Err(error @ StoreError::Corrupt(_)) => warn!(%error, "A bucket could not be swept: {error}"),
             Err(error) => return Err(error),
         }
     }
@@ -217,8 +217,7 @@ async fn are_events_awaited(
     if !store.webhooks().await?.iter().any(|endpoint| endpoint.wants_sale(sale)) {
         return Ok(false);
     }
-    let progress = store.progress(&Source::Sale(sale.clone())).await?;
-    Ok(progress.is_none_or(|progress| !progress.is_at_end))
+    Ok(!store.is_all_acknowledged(&Source::Sale(sale.clone())).await?)
 }
 
 /// Removes a part of what a deleted sale left. Each step begins with what is there, so it does not matter where the

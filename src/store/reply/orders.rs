@@ -3,6 +3,7 @@
 use super::{Fields, StoreError, bad, name, number, optional, reservation_id, time};
 use crate::domain::reservation::Metadata;
 use crate::domain::*;
+use crate::store::checks::SELF_TEST;
 use crate::store::ids;
 
 /// What a record says.
@@ -23,7 +24,7 @@ pub struct OrderRecord {
 /// empty until it was held once.
 pub fn order(now: Timestamp, fields: &mut Fields<'_>) -> Result<OrderRecord, StoreError> {
     let id = ids::long(fields.text()?).map(OrderId).ok_or_else(|| bad("not an id"))?;
-    let status = OrderStatus::from_word(fields.text()?).ok_or_else(|| bad("unknown status of an order"))?;
+    let status = status(fields.text()?)?;
     let attempt = fields.text()?.to_owned();
     let created_at = time(fields.text()?)?;
     let expires_at = optional(fields.text()?, time)?.filter(|_| status == OrderStatus::Held);
@@ -37,19 +38,41 @@ pub fn order(now: Timestamp, fields: &mut Fields<'_>) -> Result<OrderRecord, Sto
     let metadata = optional(fields.text()?, |text| {
         serde_json::from_str::<Metadata>(text).map_err(|_| bad("not metadata"))
     })?;
-    let order =
-        Order { id, status, buyer, lines, reference, metadata, created_at, expires_at, ended_at, server_time: now };
+    let order = Order {
+        id,
+        status,
+        buyer,
+        lines,
+        reference,
+        metadata,
+        created_at,
+        expires_at,
+        ended_at,
+        server_time: now,
+    };
     Ok(OrderRecord { order, attempt, goal, hold_seconds })
 }
 
+/// A word of an order's state.
+pub fn status(word: &str) -> Result<OrderStatus, StoreError> {
+    OrderStatus::from_word(word).ok_or_else(|| bad("unknown status of an order"))
+}
+
 fn line(text: &str) -> Result<OrderLine, StoreError> {
-    let mut parts = text.split('=');
-    let mut next = || parts.next().ok_or_else(|| bad("not a line of an order"));
+    let parts: Vec<&str> = text.split('=').collect();
+    let [sale, sku, asked_sku, quantity, reservation] = parts[..] else {
+        return Err(bad("not a line of an order"));
+    };
     Ok(OrderLine {
-        sale: name(next()?)?,
-        sku: name(next()?)?,
-        asked_sku: name(next()?)?,
-        quantity: number(next()?)?,
-        reservation: reservation_id(next()?)?,
+        sale: sale_id(sale)?,
+        sku: name(sku)?,
+        asked_sku: name(asked_sku)?,
+        quantity: number(quantity)?,
+        reservation: reservation_id(reservation)?,
     })
+}
+
+/// Its name, also of one of our own.
+fn sale_id(text: &str) -> Result<SaleId, StoreError> {
+    if text.starts_with(SELF_TEST) { Ok(SaleId::internal(text)) } else { name(text) }
 }

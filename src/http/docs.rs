@@ -264,6 +264,7 @@ fn require_all(name: &str, schema: &mut RefOr<Schema>) {
         "FailedParticipant",
         "Level",
         "NotifyTarget",
+        "Order",
         "ProblemType",
         "Redelivered",
         "Reservation",

@@ -1265,11 +1265,11 @@ export interface components {
              * @description UUIDv5 of source and cursor: the same event has the same id for ever.
              */
             id: string;
-            /** @description `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/webhooks/{webhook}`. */
+            /** @description `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/orders/{order}`, `/v1/webhooks/{webhook}`. */
             source: string;
             /** @description Always `1.0`. */
             specversion: string;
-            /** @description Id of the reservation, or name of the SKU or the barrier; null for the sale itself. */
+            /** @description Id of the reservation or the order, or name of the SKU or the barrier; null for the sale itself. */
             subject: string | null;
             /** @description When. */
             time: components["schemas"]["Timestamp"];
@@ -1283,7 +1283,10 @@ export interface components {
         }) | components["schemas"]["Adjustment"] | components["schemas"]["Level"] | (components["schemas"]["Sale"] & {
             /** @description Its switch before; null where it is new. */
             previous_status?: string | null;
-        }) | components["schemas"]["BarrierEnd"] | components["schemas"]["Webhook"];
+        }) | components["schemas"]["BarrierEnd"] | (components["schemas"]["Order"] & {
+            /** @description Its status before; null where it is new. */
+            previous_status?: string | null;
+        }) | components["schemas"]["Webhook"];
         /** @description Body of extend. */
         Extend: {
             /**
@@ -1390,6 +1393,50 @@ export interface components {
          * @description Id of an operation that is not a reservation (an adjustment, an extend, a return), made likewise.
          */
         OperationId: string;
+        /** @description A complex order. */
+        Order: {
+            buyer: components["schemas"]["Buyer"] | null;
+            /** @description When it was made. */
+            created_at: components["schemas"]["Timestamp"];
+            ended_at: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
+            /** @description Its id. */
+            id: components["schemas"]["OrderId"];
+            /** @description What it is made of, in the order of the request. */
+            lines: components["schemas"]["OrderLine"][];
+            metadata: components["schemas"]["Metadata"] | null;
+            reference: components["schemas"]["Reference"] | null;
+            /** @description The server's time of this answer. */
+            server_time: components["schemas"]["Timestamp"];
+            /** @description Where it is in its life. */
+            status: components["schemas"]["OrderStatus"];
+        };
+        /**
+         * Format: uuid
+         * @description Id of a complex order: a UUIDv8 made from the store's secret, the caller and the idempotency key.
+         */
+        OrderId: string;
+        /** @description One line of an order. */
+        OrderLine: {
+            /** @description The SKU that was wanted first. */
+            asked_sku: components["schemas"]["Sku"];
+            /**
+             * Format: int64
+             * @description How many units.
+             */
+            quantity: number;
+            /** @description The part of the order that this line is in: the same for all lines of one sale. */
+            reservation: components["schemas"]["ReservationId"];
+            /** @description The sale. */
+            sale: components["schemas"]["SaleId"];
+            /** @description The SKU that was taken. */
+            sku: components["schemas"]["Sku"];
+        };
+        /**
+         * @description Where an order is in its life.
+         * @enum {string}
+         */
+        OrderStatus: "holding" | "held" | "pinning" | "confirming" | "confirmed" | "aborting" | "released" | "expired";
         /** @description One page of a list. */
         Page_Adjustment: {
             items: components["schemas"]["Adjustment"][];
@@ -1488,7 +1535,10 @@ export interface components {
         PatchWebhook: {
             /** @description True: nothing is sent, and nothing new is kept for it. False: what happens from now on is. */
             disabled?: boolean | null;
-            /** @description Sales whose events are wanted; null: all, and what belongs to no sale. */
+            /**
+             * @description Sales whose events are wanted, and those of orders with one of these sales; null: all, and what belongs to no
+             *     sale.
+             */
             sales?: components["schemas"]["SalePattern"][] | null;
             /** @description Types of events that are wanted; null: all. */
             types?: components["schemas"]["TypePattern"][] | null;
@@ -1506,7 +1556,7 @@ export interface components {
         Problem: {
             barrier?: components["schemas"]["Barrier"] | null;
             /** @enum {string} */
-            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "too_many_webhooks" | "forbidden_target" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
+            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "too_many_webhooks" | "forbidden_target" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "lock_held" | "not_owner" | "lock_expired" | "stale_fence" | "unknown_order" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "queue_full" | "order_busy" | "order_in_progress" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
             /**
              * Format: int64
              * @description `buyer_limit`: the buyer's units that count.
@@ -1708,7 +1758,10 @@ export interface components {
         Reference: string;
         /** @description Body of POST webhooks. */
         RegisterWebhook: {
-            /** @description Names of the sales whose events are wanted, such as `drop-*`; default: all, and what belongs to no sale. */
+            /**
+             * @description Names of the sales whose events are wanted, such as `drop-*`, and those of orders with one of these sales; default:
+             *     all, and what belongs to no sale.
+             */
             sales?: components["schemas"]["SalePattern"][] | null;
             /** @description Types of events that are wanted, such as `barrier.*`; default: all. */
             types?: components["schemas"]["TypePattern"][] | null;
@@ -1967,7 +2020,10 @@ export interface components {
             disabled_at?: components["schemas"]["Timestamp"] | null;
             /** @description Its id. */
             id: components["schemas"]["WebhookId"];
-            /** @description Sales whose events are wanted; null: all, and what belongs to no sale. */
+            /**
+             * @description Sales whose events are wanted, and those of orders with one of these sales; null: all, and what belongs to no
+             *     sale.
+             */
             sales?: components["schemas"]["SalePattern"][] | null;
             /** @description Whether anything is sent. */
             status: components["schemas"]["WebhookStatus"];
@@ -2039,6 +2095,10 @@ export type Note = components['schemas']['Note'];
 export type NotifyTarget = components['schemas']['NotifyTarget'];
 export type NotifyUrl = components['schemas']['NotifyUrl'];
 export type OperationId = components['schemas']['OperationId'];
+export type Order = components['schemas']['Order'];
+export type OrderId = components['schemas']['OrderId'];
+export type OrderLine = components['schemas']['OrderLine'];
+export type OrderStatus = components['schemas']['OrderStatus'];
 export type PageAdjustment = components['schemas']['Page_Adjustment'];
 export type PageBarrier = components['schemas']['Page_Barrier'];
 export type PageBarrierParticipant = components['schemas']['Page_BarrierParticipant'];

@@ -51,6 +51,12 @@ Note: TypeAlias = str
 OperationId: TypeAlias = str
 
 
+OrderId: TypeAlias = str
+
+
+OrderStatus: TypeAlias = Literal["holding", "held", "pinning", "confirming", "confirmed", "aborting", "released", "expired"]
+
+
 Participant: TypeAlias = str
 
 
@@ -240,6 +246,14 @@ class NotifyTarget(TypedDict):
 
 class NotifyUrl(TypedDict):
     url: WebhookUrl
+
+
+class OrderLine(TypedDict):
+    asked_sku: Sku
+    quantity: int
+    reservation: ReservationId
+    sale: SaleId
+    sku: Sku
 
 
 class PageBarrierParticipant(TypedDict):
@@ -433,6 +447,19 @@ class EventKind2(Sale):
     previous_status: NotRequired[str | None]
 
 
+class Order(TypedDict):
+    buyer: Buyer | None
+    created_at: Timestamp
+    ended_at: Timestamp | None
+    expires_at: Timestamp | None
+    id: OrderId
+    lines: list[OrderLine]
+    metadata: Metadata | None
+    reference: Reference | None
+    server_time: Timestamp
+    status: OrderStatus
+
+
 class PageAdjustment(TypedDict):
     items: list[Adjustment]
     next: str | None
@@ -485,7 +512,11 @@ class EventKind1(Reservation):
     previous_status: NotRequired[str | None]
 
 
-EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2 | BarrierEnd | Webhook
+class EventKind3(Order):
+    previous_status: NotRequired[str | None]
+
+
+EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2 | BarrierEnd | EventKind3 | Webhook
 
 
 class PageReservation(TypedDict):
@@ -495,7 +526,7 @@ class PageReservation(TypedDict):
 
 class Problem(TypedDict):
     barrier: NotRequired[Barrier | None]
-    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
+    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "lock_held", "not_owner", "lock_expired", "stale_fence", "unknown_order", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "order_busy", "order_in_progress", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
     counted: NotRequired[int | None]
     declared: NotRequired[int | None]
     detail: str

@@ -139,7 +139,8 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(60..=315_360_000))]
     pub events_retention_seconds: u64,
 
-    /// Most entries of events that a sale keeps; an entry holds the events of one script call.
+    /// Most entries of events that a sale keeps, or one of 16 buckets of barriers or of orders; an entry holds the events of
+    /// one script call.
     #[arg(long, env = "STOCKADE_EVENTS_MAX", default_value_t = 200_000, global = true,
           value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     pub events_max: u64,

@@ -2,6 +2,7 @@
 
 use super::barrier::BarrierEnd;
 use super::id::{TYPE_PREFIX, WebhookUrl};
+use super::order::Order;
 use super::reservation::Reservation;
 use super::sale::Sale;
 use super::stock::{Adjustment, Level};
@@ -79,6 +80,14 @@ pub enum EventKind {
     },
     /// `barrier.*`: how it ended.
     Barrier(Box<BarrierEnd>),
+    /// `order.*`: the order after it.
+    Order {
+        /// The whole order.
+        #[serde(flatten)]
+        order: Box<Order>,
+        /// Its status before; null where it is new.
+        previous_status: Option<String>,
+    },
     /// `webhook.test`: the endpoint that is tried.
     Webhook(Box<Webhook>),
 }
@@ -91,12 +100,12 @@ pub struct Event {
     /// UUIDv5 of source and cursor: the same event has the same id for ever.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
-    /// `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/webhooks/{webhook}`.
+    /// `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/orders/{order}`, `/v1/webhooks/{webhook}`.
     pub source: String,
     /// `dev.stockade.reservation.held` and so on.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Id of the reservation, or name of the SKU or the barrier; null for the sale itself.
+    /// Id of the reservation or the order, or name of the SKU or the barrier; null for the sale itself.
     pub subject: Option<String>,
     /// When.
     pub time: Timestamp,

@@ -2,6 +2,7 @@
 
 use super::event::Event;
 use super::id::{SaleId, SalePattern, TypePattern, WebhookUrl};
+use super::order::Order;
 use super::rules::given;
 use super::sale::BadField;
 use super::time::Timestamp;
@@ -47,7 +48,7 @@ pub struct Endpoint {
     pub url: WebhookUrl,
     /// Which types of events it wants; none: all.
     pub types: Option<Vec<TypePattern>>,
-    /// Of which sales; none: all, and what belongs to no sale.
+    /// Of which sales, and orders with one of them; none: all, and what belongs to no sale.
     pub sales: Option<Vec<SalePattern>>,
     /// The newest first.
     pub secrets: Vec<SigningSecret>,
@@ -66,6 +67,16 @@ impl Endpoint {
     pub fn wants_sale(&self, sale: &SaleId) -> bool {
         self.disabled_at.is_none()
             && self.sales.as_ref().is_none_or(|sales| sales.iter().any(|pattern| pattern.matches(sale)))
+    }
+
+    /// Whether it wants events of this order: one of its sales is enough.
+    pub fn wants_order(&self, order: &Order) -> bool {
+        order.lines.iter().any(|line| self.wants_sale(&line.sale))
+    }
+
+    /// Whether it may want events of some order.
+    pub fn wants_orders(&self) -> bool {
+        self.disabled_at.is_none()
     }
 
     /// Whether it wants what belongs to no sale.
@@ -93,7 +104,8 @@ pub struct RegisterWebhook {
     /// Types of events that are wanted, such as `barrier.*`; default: all.
     #[schema(min_items = 1, max_items = 50)]
     pub types: Option<Vec<TypePattern>>,
-    /// Names of the sales whose events are wanted, such as `drop-*`; default: all, and what belongs to no sale.
+    /// Names of the sales whose events are wanted, such as `drop-*`, and those of orders with one of these sales; default:
+    /// all, and what belongs to no sale.
     #[schema(min_items = 1, max_items = 50)]
     pub sales: Option<Vec<SalePattern>>,
 }
@@ -109,7 +121,8 @@ pub struct PatchWebhook {
     #[schema(value_type = Option<Vec<TypePattern>>, min_items = 1, max_items = 50)]
     #[serde(default, deserialize_with = "given")]
     pub types: Option<Option<Vec<TypePattern>>>,
-    /// Sales whose events are wanted; null: all, and what belongs to no sale.
+    /// Sales whose events are wanted, and those of orders with one of these sales; null: all, and what belongs to no
+    /// sale.
     #[schema(value_type = Option<Vec<SalePattern>>, min_items = 1, max_items = 50)]
     #[serde(default, deserialize_with = "given")]
     pub sales: Option<Option<Vec<SalePattern>>>,
@@ -176,7 +189,8 @@ pub struct Webhook {
     pub url: WebhookUrl,
     /// Types of events that are wanted; null: all.
     pub types: Option<Vec<TypePattern>>,
-    /// Sales whose events are wanted; null: all, and what belongs to no sale.
+    /// Sales whose events are wanted, and those of orders with one of these sales; null: all, and what belongs to no
+    /// sale.
     pub sales: Option<Vec<SalePattern>>,
     /// Whether anything is sent.
     pub status: WebhookStatus,

@@ -268,7 +268,6 @@ fn require_all(name: &str, schema: &mut RefOr<Schema>) {
         "Level",
         "NotifyTarget",
         "Order",
-        "OrderLine",
         "ProblemType",
         "Redelivered",
         "Reservation",

@@ -1,14 +1,17 @@
 //! The feed of events of a sale, read from its stream.
 
+mod entries;
+
+pub use entries::read_bucket_entries;
+pub(super) use entries::read_entries;
+
 use super::keys::SaleKeys;
-use super::reply::{self, Fields};
-use super::stock::{hash_values, stream_entries};
+use super::reply;
+use super::stock::hash_values;
 use super::{Decided, Store, StoreError};
-use crate::domain::id::TYPE_PREFIX;
 use crate::domain::*;
 use redis::{Cmd, Value};
 use std::fmt;
-use uuid::Uuid;
 
 /// Stream entries read at a time; each holds the events of one script call.
 const ENTRIES_A_READ: usize = 16;
@@ -195,98 +198,4 @@ impl Store {
 
 fn corrupt() -> StoreError {
     StoreError::Corrupt("events".into())
-}
-
-/// Reads what XRANGE answers, and XREAD for one stream.
-pub(super) fn read_entries(
-    sale: &SaleId,
-    generation: &str,
-    value: Value,
-) -> Result<Vec<(EntryId, Vec<Event>)>, StoreError> {
-    read_entries_with(generation, value, |cursor, time, text| read_event(sale, cursor, time, text))
-}
-
-/// The same of a bucket of barriers, whose events are of many sources. In buckets the generation is `0`.
-pub fn read_barrier_entries(value: Value) -> Result<Vec<(EntryId, Vec<Event>)>, StoreError> {
-    read_entries_with("0", value, read_barrier_event)
-}
-
-fn read_entries_with(
-    generation: &str,
-    value: Value,
-    read: impl Fn(Cursor, Timestamp, &str) -> Result<Event, StoreError>,
-) -> Result<Vec<(EntryId, Vec<Event>)>, StoreError> {
-    let mut entries = Vec::new();
-    for (id, fields) in stream_entries(value)? {
-        let [_, at, _, texts] = &fields[..] else { return Err(corrupt()) };
-        let (id, time) = (EntryId::read(&id)?, reply::time(at)?);
-        let events = texts.split('\u{1e}').enumerate().map(|(n, text)| {
-            read(Cursor { generation: generation.to_owned(), ms: id.ms, seq: id.seq, n }, time, text)
-        });
-        entries.push((id, events.collect::<Result<_, _>>()?));
-    }
-    Ok(entries)
-}
-
-/// Reads `<word> LF <previous status> LF <object>`.
-fn read_event(sale: &SaleId, cursor: Cursor, time: Timestamp, text: &str) -> Result<Event, StoreError> {
-    let mut fields = Fields::of(text);
-    let (word, previous) = (fields.text()?, fields.text()?);
-    let previous_status = (!previous.is_empty()).then(|| previous.to_owned());
-    let (noun, subject, data) = match word {
-        "held" | "extended" | "confirmed" | "released" | "expired" | "returned" | "retaken" => {
-            let reservation = Box::new(reply::reservation(sale, time, &mut fields)?);
-            let subject = Some(reservation.id.to_string());
-            ("reservation", subject, EventKind::Reservation { reservation, previous_status })
-        }
-        "adjusted" => {
-            let adjustment = Box::new(reply::adjustment(&mut fields)?);
-            ("stock", Some(adjustment.sku.to_string()), EventKind::Adjustment(adjustment))
-        }
-        "sold_out" | "back_in_stock" => {
-            let level = Box::new(reply::level(time, &mut fields)?);
-            ("stock", Some(level.sku.to_string()), EventKind::Level(level))
-        }
-        "created" | "changed" | "paused" | "resumed" | "closed" | "deleted" => {
-            let sale = Box::new(reply::sale(sale, time, &mut fields)?);
-            ("sale", None, EventKind::Sale { sale, previous_status })
-        }
-        _ => return Err(StoreError::Reply("unknown word for an event".into())),
-    };
-    Ok(envelope(format!("/v1/sales/{sale}"), format!("{noun}.{word}"), cursor, time, subject, data))
-}
-
-/// Reads `<word> LF <previous status> LF <end of a barrier>`.
-fn read_barrier_event(cursor: Cursor, time: Timestamp, text: &str) -> Result<Event, StoreError> {
-    let mut fields = Fields::of(text);
-    let (word, previous) = (fields.text()?, fields.text()?);
-    let (end, notify) = reply::barrier_end(previous, &mut fields)?;
-    if end.status.as_str() != word {
-        return Err(corrupt());
-    }
-    let (source, subject) = (format!("/v1/barriers/{}", end.barrier), Some(end.barrier.to_string()));
-    let data = EventKind::Barrier(Box::new(end));
-    Ok(Event { notify, ..envelope(source, format!("barrier.{word}"), cursor, time, subject, data) })
-}
-
-fn envelope(
-    source: String,
-    kind: String,
-    cursor: Cursor,
-    time: Timestamp,
-    subject: Option<String>,
-    data: EventKind,
-) -> Event {
-    Event {
-        specversion: "1.0",
-        id: Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("{source} {cursor}").as_bytes()),
-        source,
-        kind: format!("{TYPE_PREFIX}{kind}"),
-        subject,
-        time,
-        datacontenttype: "application/json",
-        cursor,
-        data,
-        notify: Vec::new(),
-    }
 }

@@ -6,11 +6,12 @@ mod reader;
 mod targets;
 
 pub use groups::Progress;
+pub(super) use groups::read;
 pub use reader::{Reader, consumer_name};
 pub use targets::Target;
 
-use super::events::{EntryId, read_barrier_entries, read_entries};
-use super::keys::{BucketKeys, SaleKeys};
+use super::events::{EntryId, read_bucket_entries, read_entries};
+use super::keys::{BARRIER_BUCKETS, BucketKeys, ORDER_BUCKETS, OrderKeys, SaleKeys};
 use super::{Store, StoreError};
 use crate::domain::{Event, SaleId};
 use redis::Value;
@@ -25,18 +26,26 @@ pub enum Source {
     Sale(SaleId),
     /// Of a bucket of barriers.
     Barriers(usize),
+    /// Of a bucket of orders.
+    Orders(usize),
 }
 
 impl Source {
     /// The buckets of barriers.
-    pub fn barriers() -> Vec<Self> {
-        (0..super::keys::BARRIER_BUCKETS).map(Self::Barriers).collect()
+    pub fn barriers() -> impl Iterator<Item = Self> {
+        (0..BARRIER_BUCKETS).map(Self::Barriers)
     }
 
-    fn key(&self) -> String {
+    /// The buckets of orders.
+    pub fn orders() -> impl Iterator<Item = Self> {
+        (0..ORDER_BUCKETS).map(Self::Orders)
+    }
+
+    pub(super) fn key(&self) -> String {
         match self {
             Self::Sale(sale) => SaleKeys::new(sale).events().to_owned(),
             Self::Barriers(bucket) => BucketKeys::new(*bucket).events,
+            Self::Orders(bucket) => OrderKeys::new(*bucket).events().to_owned(),
         }
     }
 }
@@ -114,7 +123,7 @@ fn entry(source: &Source, generation: Option<&str>, item: Value) -> Option<Taken
     }
     let one = Value::Array(vec![item]);
     let read: Result<Vec<(EntryId, Vec<Event>)>, StoreError> = match (source, generation) {
-        (Source::Barriers(_), _) => read_barrier_entries(one),
+        (Source::Barriers(_) | Source::Orders(_), _) => read_bucket_entries(one),
         (Source::Sale(sale), Some(generation)) => read_entries(sale, generation, one),
         (Source::Sale(_), None) => Err(StoreError::Corrupt("rules".into())),
     };

@@ -6,7 +6,7 @@ mod expired;
 mod orders;
 
 pub use expired::newly_expired;
-pub use orders::{OrderRecord, order as order_record};
+pub use orders::{OrderRecord, order as order_record, status as order_status};
 
 pub use barriers::{barrier, barrier_end, note as barrier_note, status as barrier_status};
 

@@ -1,5 +1,7 @@
 //! What the sweeper asks of the store.
 
+mod buckets;
+
 use super::keys::SaleKeys;
 use super::{Store, StoreError, cache, intake, reply};
 use crate::domain::{SaleId, Timestamp};

@@ -222,8 +222,7 @@ async fn are_events_awaited(
     if !store.webhooks().await?.iter().any(|endpoint| endpoint.wants_sale(sale)) {
         return Ok(false);
     }
-    let progress = store.progress(&Source::Sale(sale.clone())).await?;
-    Ok(progress.is_none_or(|progress| !progress.is_at_end))
+    Ok(!store.is_all_acknowledged(&Source::Sale(sale.clone())).await?)
 }
 
 /// Removes a part of what a deleted sale left. Each step begins with what is there, so it does not matter where the

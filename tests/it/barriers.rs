@@ -13,7 +13,7 @@ use crate::service::{Answer, Api};
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 use stockade::domain::Event;
-use stockade::store::events::read_barrier_entries;
+use stockade::store::events::read_bucket_entries;
 use stockade::store::keys::BucketKeys;
 use uuid::Uuid;
 
@@ -76,7 +76,7 @@ impl Barrier {
         for keys in BucketKeys::all() {
             let mut cmd = redis::cmd("XRANGE");
             cmd.arg(keys.events).arg("-").arg("+");
-            let entries = read_barrier_entries(cmd.query_async(redis).await.unwrap()).unwrap();
+            let entries = read_bucket_entries(cmd.query_async(redis).await.unwrap()).unwrap();
             found.extend(entries.into_iter().flat_map(|(_, events)| events));
         }
         found.retain(|event| event.subject.as_deref() == Some(&self.name));

@@ -5,6 +5,7 @@ mod barriers;
 mod delivers;
 mod groups;
 mod operators;
+mod orders;
 mod outages;
 mod retries;
 

@@ -1,15 +1,8 @@
 //! What the sweeper asks of a bucket of barriers.
 
 use crate::domain::*;
-use crate::store::events::EntryId;
-use crate::store::intake::Source;
 use crate::store::reply::{self, Fields};
-use crate::store::stock::stream_entries;
-use crate::store::sweep::{EventsKept, Trimmed};
 use crate::store::{Store, StoreError};
-
-/// Entries of events that one step of trimming looks at: each may hold many barriers.
-const TRIM_ENTRIES_MAX: usize = 32;
 
 /// What is to be done in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,36 +78,5 @@ impl Store {
             self.hint(&timed_out).await;
         }
         Ok((timed_out.len(), removed))
-    }
-
-    /// One bounded step of trimming the events of a bucket. Nobody reads a bucket by cursors, so
-    /// nothing has to be written beside; an entry that was old stays old, so what is read first may be removed after.
-    pub async fn trim_bucket(&self, bucket: usize, kept: &EventsKept) -> Result<Trimmed, StoreError> {
-        let due = self.barriers_due(bucket, 0).await?;
-        let events = &self.buckets[bucket].keys.events;
-        let mut read = redis::cmd("XRANGE");
-        read.arg(events).arg("-").arg("+").arg("COUNT").arg(TRIM_ENTRIES_MAX);
-        // What was read and not finished is counted by whoever finds it gone.
-        let read_to = self.progress(&Source::Barriers(bucket)).await?.map(|progress| progress.read_to);
-        let (mut last, mut skipped): (Option<EntryId>, u64) = (None, 0);
-        for (n, (id, fields)) in stream_entries(self.query(&read).await?)?.into_iter().enumerate() {
-            let id = EntryId::read(&id)?;
-            // A damaged one is as old as its id.
-            let at = fields.get(1).and_then(|at| at.parse().ok()).unwrap_or(id.ms as i64);
-            let left = due.event_entries.saturating_sub(n as u64);
-            if left <= kept.entries_max && due.now.as_ms() - at <= kept.retention_ms {
-                break;
-            }
-            skipped += u64::from(read_to.is_some_and(|read_to| read_to < id));
-            last = Some(id);
-        }
-        let Some(last) = last else { return Ok(Trimmed::default()) };
-        let stays = EntryId { seq: last.seq + 1, ..last };
-        let mut cmd = redis::cmd("XTRIM");
-        cmd.arg(events).arg("MINID").arg("=").arg(stays.to_string());
-        let trimmed: redis::Value = self.query(&cmd).await?;
-        let entries =
-            redis::from_redis_value(trimmed).map_err(|error| StoreError::Reply(error.to_string()))?;
-        Ok(Trimmed { entries, skipped })
     }
 }

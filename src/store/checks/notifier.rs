@@ -29,8 +29,7 @@ impl Store {
         self.try_reading_as_group(sale).await?;
         let taken = self.claim_abandoned(&source, CONSUMER, 0).await?;
         self.acknowledge(&taken).await?;
-        let progress = self.progress(&source).await?;
-        if progress.is_none_or(|progress| !progress.is_at_end) {
+        if !self.is_all_acknowledged(&source).await? {
             return Err(failed("the notifier has not read all events"));
         }
         self.dismiss_consumers(&source, 0).await?;

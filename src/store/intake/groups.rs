@@ -17,8 +17,6 @@ pub struct Progress {
     pub pending: u64,
     /// Entries that nobody has read yet, where the server can tell.
     pub unread: u64,
-    /// Everything that was ever written is acknowledged.
-    pub is_at_end: bool,
     /// The last entry that was read.
     pub(in crate::store) read_to: EntryId,
 }
@@ -33,7 +31,7 @@ impl Store {
         };
         let mut cmd = redis::cmd("XGROUP");
         cmd.arg("CREATE").arg(source.key()).arg(GROUP).arg(begin);
-        if matches!(source, Source::Barriers(_)) {
+        if matches!(source, Source::Barriers(_) | Source::Orders(_)) {
             cmd.arg("MKSTREAM");
         }
         match pool::get(&self.committer.pool).await?.query(&cmd).await {
@@ -105,7 +103,12 @@ impl Store {
         let pending: u64 = read(group.remove("pending").unwrap_or(Value::Nil))?;
         let unread: Option<u64> = read(group.remove("lag").unwrap_or(Value::Nil))?;
         let read_to = group.get("last-delivered-id").map(text).unwrap_or_default();
-        let read_to = EntryId::read(&read_to)?;
+        Ok(Some(Progress { pending, unread: unread.unwrap_or(0), read_to: EntryId::read(&read_to)? }))
+    }
+
+    /// Whether everything that was ever written is acknowledged.
+    pub async fn is_all_acknowledged(&self, source: &Source) -> Result<bool, StoreError> {
+        let Some(progress) = self.progress(source).await? else { return Ok(false) };
         let mut cmd = redis::cmd("XREVRANGE");
         cmd.arg(source.key()).arg("+").arg("-").arg("COUNT").arg(1);
         let last = match self.query(&cmd).await? {
@@ -114,8 +117,7 @@ impl Store {
             }
             _ => None,
         };
-        let is_at_end = pending == 0 && last.is_none_or(|last| last == read_to.to_string());
-        Ok(Some(Progress { pending, unread: unread.unwrap_or(0), is_at_end, read_to }))
+        Ok(progress.pending == 0 && last.is_none_or(|last| last == progress.read_to.to_string()))
     }
 }
 
@@ -130,6 +132,6 @@ fn text(value: &Value) -> String {
     from_redis_value(value.clone()).unwrap_or_default()
 }
 
-pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
+pub(in crate::store) fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
     from_redis_value(value).map_err(|error| StoreError::Reply(error.to_string()))
 }

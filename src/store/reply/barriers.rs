@@ -92,7 +92,7 @@ pub fn barrier_end(
 
 #[cfg(test)]
 mod tests {
-    use crate::store::events::read_barrier_entries;
+    use crate::store::events::read_bucket_entries;
     use redis::Value;
 
     fn bulk(text: &str) -> Value {
@@ -106,7 +106,7 @@ mod tests {
         let other = "timed_out\nopen\nother\ntimed_out\ncount\n\n0\n1\n1\n\n1000\n5000\n5000\n60000\n\n1\n";
         let fields = vec![bulk("t"), bulk("5000"), bulk("e"), bulk(&format!("{one}\u{1e}{other}"))];
         let entry = Value::Array(vec![bulk("7-3"), Value::Array(fields)]);
-        let mut read = read_barrier_entries(Value::Array(vec![entry])).expect("readable");
+        let mut read = read_bucket_entries(Value::Array(vec![entry])).expect("readable");
         let (_, events) = read.remove(0);
         let json = serde_json::to_value(&events).expect("JSON");
         assert_eq!(json[0]["source"], "/v1/barriers/import");

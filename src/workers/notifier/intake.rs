@@ -1,10 +1,10 @@
 //! Turns events into deliveries.
 
 use super::Counted;
-use crate::domain::{Endpoint, Event, WebhookId, WebhookUrl};
+use crate::domain::{Endpoint, Event, EventKind, Order, WebhookId, WebhookUrl};
 use crate::store::deliveries::Packed;
 use crate::store::intake::{Content, Source, Taken};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, checks};
 use futures_util::future::try_join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -107,12 +107,18 @@ fn wanting<'a>(
     event: &'a Event,
 ) -> impl Iterator<Item = &'a Arc<Endpoint>> {
     endpoints.iter().filter(move |endpoint| {
-        let wants_source = match source {
-            Source::Sale(sale) => endpoint.wants_sale(sale),
-            Source::Barriers(_) => endpoint.wants_others(),
+        let wants_source = match (source, &event.data) {
+            (Source::Sale(sale), _) => endpoint.wants_sale(sale),
+            (_, EventKind::Order { order, .. }) => !is_internal(order) && endpoint.wants_order(order),
+            _ => endpoint.wants_others(),
         };
         wants_source && ms >= endpoint.since_ms && endpoint.wants_type(event)
     })
+}
+
+/// Whether an order is the self-test's.
+fn is_internal(order: &Order) -> bool {
+    order.lines.iter().any(|line| checks::is_internal(&line.sale))
 }
 
 trait Add {

@@ -38,7 +38,7 @@ struct Lanes {
     crew: Crew,
     /// Streams whose group is there.
     ready: BTreeSet<Source>,
-    /// Sales that nobody wants, and that have no group of ours.
+    /// Streams that nobody wants, and that have no group of ours.
     unwanted: BTreeSet<Source>,
     lanes: Vec<watch::Sender<Vec<Source>>>,
     tasks: JoinSet<()>,
@@ -83,10 +83,13 @@ impl Lanes {
         let store = self.crew.intake.store.clone();
         let room = store.streams_a_connection().await?;
         let endpoints = store.webhooks().await?;
-        let mut wanted: BTreeMap<Source, u64> =
-            Source::barriers().into_iter().map(|bucket| (bucket, 0)).collect();
-        let mut page = PageRequest { limit: PAGE_LIMIT_MAX, after: None };
+        let mut wanted: BTreeMap<Source, u64> = Source::barriers().map(|bucket| (bucket, 0)).collect();
         let mut unwanted = BTreeSet::new();
+        match since(&endpoints, Endpoint::wants_orders) {
+            Some(since) => wanted.extend(Source::orders().map(|bucket| (bucket, since))),
+            None => unwanted.extend(Source::orders()),
+        }
+        let mut page = PageRequest { limit: PAGE_LIMIT_MAX, after: None };
         loop {
             let (entries, next) = store.sale_entries(&page).await?;
             for (sale, _) in entries {

@@ -1,23 +1,29 @@
-//! Barriers: whose deadline has come, and who was kept long enough after its end.
+//! Barriers: whose deadline has come, and who was kept long enough after its end. Events of barriers and of orders: what
+//! is too old, or too much.
 
 use super::{Round, STEP_IDS_MAX, STEPS_MAX};
+use crate::store::intake::Source;
 use crate::store::keys::BARRIER_BUCKETS;
 use crate::store::sweep::{EventsKept, Trimmed};
 use crate::store::{Store, StoreError};
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tracing::warn;
 
 /// Does what is due in all buckets, each for itself.
 pub(super) async fn sweep(store: &Store, kept: &EventsKept) -> Vec<Result<Round, StoreError>> {
-    join_all((0..BARRIER_BUCKETS).map(|bucket| sweep_one(store, bucket, kept))).await
+    let barriers = join_all((0..BARRIER_BUCKETS).map(|bucket| sweep_barriers(store, bucket, kept)));
+    let orders = join_all(Source::orders().map(|source| trim_all(store, source, kept)));
+    let (mut swept, trimmed) = join(barriers, orders).await;
+    swept.extend(trimmed);
+    swept
 }
 
-async fn sweep_one(store: &Store, bucket: usize, kept: &EventsKept) -> Result<Round, StoreError> {
+async fn sweep_barriers(store: &Store, bucket: usize, kept: &EventsKept) -> Result<Round, StoreError> {
     let mut round = Round::default();
     for _ in 0..STEPS_MAX {
         let due = store.barriers_due(bucket, STEP_IDS_MAX).await?;
         let trimmed = match kept.is_exceeded_by(due.now, due.event_entries, due.oldest_event_at) {
-            true => trim(store, bucket, kept).await?,
+            true => trim(store, &Source::Barriers(bucket), kept).await?,
             false => Trimmed::default(),
         };
         round.trimmed += trimmed.entries;
@@ -38,11 +44,26 @@ async fn sweep_one(store: &Store, bucket: usize, kept: &EventsKept) -> Result<Ro
     Ok(round)
 }
 
-/// A damaged entry of events must not keep barriers from timing out.
-async fn trim(store: &Store, bucket: usize, kept: &EventsKept) -> Result<Trimmed, StoreError> {
-    match store.trim_bucket(bucket, kept).await {
-        Err(error @ StoreError::Corrupt(_)) => {
-            warn!(%error, "The events of barriers could not be trimmed: {error}");
+/// Trims the events of a bucket where nothing else is to be done.
+async fn trim_all(store: &Store, source: Source, kept: &EventsKept) -> Result<Round, StoreError> {
+    let mut round = Round::default();
+    for _ in 0..STEPS_MAX {
+        let trimmed = trim(store, &source, kept).await?;
+        round.trimmed += trimmed.entries;
+        round.skipped += trimmed.skipped;
+        if trimmed.entries == 0 {
+            return Ok(round);
+        }
+    }
+    round.next_in_ms = Some(0); // there is more to do
+    Ok(round)
+}
+
+/// What is damaged must not keep barriers from timing out, nor other buckets from being trimmed.
+async fn trim(store: &Store, source: &Source, kept: &EventsKept) -> Result<Trimmed, StoreError> {
+    match store.trim_bucket(source, kept).await {
+        Err(error @ (StoreError::Corrupt(_) | StoreError::Reply(_))) => {
+            warn!(?source, %error, "The events of a bucket could not be trimmed: {error}");
             Ok(Trimmed::default())
         }
         trimmed => trimmed,

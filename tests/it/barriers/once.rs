@@ -91,7 +91,7 @@ async fn of_the_last_two_one_fires() {
         let mut cmd = redis::cmd("XRANGE");
         cmd.arg(keys.events).arg("-").arg("+");
         let entries =
-            stockade::store::events::read_barrier_entries(cmd.query_async(&mut redis).await.unwrap());
+            stockade::store::events::read_bucket_entries(cmd.query_async(&mut redis).await.unwrap());
         events += entries.unwrap().iter().map(|(_, events)| events.len()).sum::<usize>();
     }
     assert_eq!(events, 1_000);

@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_record_is_read_into_an_order() {
         let read = read(&fields().join("\n")).expect("readable");
-        assert_eq!((&*read.attempt, &*read.goal, read.hold_seconds), ("x", "", Some(60)));
+        assert_eq!((&*read.attempt, &*read.goal), ("x", ""));
         let json = serde_json::to_value(&read.order).expect("JSON");
         let (id, part) = ("00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001");
         let expected = serde_json::json!({
@@ -136,7 +136,7 @@ mod tests {
         let read = read(&text).expect("readable");
         let order = read.order;
         assert_eq!((order.buyer, order.reference, order.metadata), (None, None, None));
-        assert_eq!((read.hold_seconds, order.expires_at), (None, None));
+        assert_eq!(order.expires_at, None);
         assert_eq!(order.ended_at.map(Timestamp::as_ms), Some(2_000));
     }
 

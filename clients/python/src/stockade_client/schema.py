@@ -5,6 +5,12 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+
+class AcquireLock(TypedDict):
+    ttl_ms: int
+    wait_ms: NotRequired[int]
+
+
 ArrivalOutcome: TypeAlias = Literal["completed", "failed"]
 
 
@@ -42,6 +48,12 @@ IdempotencyKey: TypeAlias = str
 IfExpired: TypeAlias = Literal["refuse", "retake"]
 
 
+LockName: TypeAlias = str
+
+
+LockToken: TypeAlias = str
+
+
 Metadata: TypeAlias = dict[str, str]
 
 
@@ -49,6 +61,12 @@ Note: TypeAlias = str
 
 
 OperationId: TypeAlias = str
+
+
+OrderId: TypeAlias = str
+
+
+OrderStatus: TypeAlias = Literal["holding", "held", "pinning", "confirming", "confirmed", "aborting", "released", "expired"]
 
 
 Participant: TypeAlias = str
@@ -87,6 +105,15 @@ class Redelivered(TypedDict):
 
 
 Reference: TypeAlias = str
+
+
+class ReleaseLock(TypedDict):
+    token: LockToken
+
+
+class RenewLock(TypedDict):
+    token: LockToken
+    ttl_ms: int
 
 
 ReservationId: TypeAlias = str
@@ -148,13 +175,6 @@ WebhookStatus: TypeAlias = Literal["enabled", "disabled"]
 WebhookUrl: TypeAlias = str
 
 
-class Adjust(TypedDict):
-    delta: int
-    if_granted: NotRequired[int | None]
-    reason: Reference
-    reference: NotRequired[Reference | None]
-
-
 class Arrive(TypedDict):
     note: NotRequired[Note | None]
     outcome: NotRequired[ArrivalOutcome]
@@ -197,6 +217,10 @@ class BuyerStanding(TypedDict):
     units: int | None
 
 
+class ConfirmOrder(TypedDict):
+    if_expired: NotRequired[IfExpired]
+
+
 class Delivery(TypedDict):
     attempts: int
     created_at: Timestamp
@@ -215,6 +239,12 @@ class FailedParticipant(TypedDict):
     participant: Participant
 
 
+class Fence(TypedDict):
+    fence: int
+    lock: LockName
+    token: LockToken
+
+
 class Level(TypedDict):
     as_of: Timestamp
     available: int
@@ -230,6 +260,24 @@ class Line(TypedDict):
     sku: Sku
 
 
+class Lock(TypedDict):
+    expires_at: Timestamp
+    fence: int
+    name: LockName
+    sale: SaleId | None
+    server_time: Timestamp
+    token: LockToken
+
+
+class LockState(TypedDict):
+    expires_at: Timestamp | None
+    fence: int | None
+    held: bool
+    name: LockName
+    sale: SaleId | None
+    server_time: Timestamp
+
+
 Names: TypeAlias = list[Participant]
 
 
@@ -240,6 +288,29 @@ class NotifyTarget(TypedDict):
 
 class NotifyUrl(TypedDict):
     url: WebhookUrl
+
+
+class OrderLine(TypedDict):
+    asked_sku: Sku
+    quantity: int
+    reservation: ReservationId
+    sale: SaleId
+    sku: Sku
+
+
+class OrderLineRequest(TypedDict):
+    alternatives: NotRequired[list[Sku]]
+    quantity: int
+    sale: SaleId
+    sku: Sku
+
+
+class OrderRequest(TypedDict):
+    buyer: NotRequired[Buyer | None]
+    hold_seconds: NotRequired[int | None]
+    lines: list[OrderLineRequest]
+    metadata: NotRequired[Metadata | None]
+    reference: NotRequired[Reference | None]
 
 
 class PageBarrierParticipant(TypedDict):
@@ -303,6 +374,10 @@ class RegisterWebhook(TypedDict):
     url: WebhookUrl
 
 
+class Release(TypedDict):
+    fence: NotRequired[Fence | None]
+
+
 class ReservationLine(TypedDict):
     confirmed: int
     quantity: int
@@ -312,6 +387,7 @@ class ReservationLine(TypedDict):
 
 class Reserve(TypedDict):
     buyer: NotRequired[Buyer | None]
+    fence: NotRequired[Fence | None]
     hold_seconds: NotRequired[int | None]
     lines: list[Line]
     metadata: NotRequired[Metadata | None]
@@ -360,6 +436,14 @@ class Webhook(TypedDict):
 class WebhookSecret(Webhook):
     previous_until: NotRequired[Timestamp | None]
     secret: str
+
+
+class Adjust(TypedDict):
+    delta: int
+    fence: NotRequired[Fence | None]
+    if_granted: NotRequired[int | None]
+    reason: Reference
+    reference: NotRequired[Reference | None]
 
 
 class Adjustment(TypedDict):
@@ -411,6 +495,7 @@ class BarrierEnd(TypedDict):
 
 class BulkRequest(TypedDict):
     buyer: NotRequired[Buyer | None]
+    fence: NotRequired[Fence | None]
     hold_seconds: NotRequired[int | None]
     idempotency_key: NotRequired[IdempotencyKey | None]
     lines: list[Line]
@@ -420,6 +505,7 @@ class BulkRequest(TypedDict):
 
 
 class Confirm(TypedDict):
+    fence: NotRequired[Fence | None]
     if_expired: NotRequired[IfExpired]
     lines: NotRequired[list[Line] | None]
     reference: NotRequired[Reference | None]
@@ -431,6 +517,19 @@ class Declare(TypedDict):
 
 class EventKind2(Sale):
     previous_status: NotRequired[str | None]
+
+
+class Order(TypedDict):
+    buyer: Buyer | None
+    created_at: Timestamp
+    ended_at: Timestamp | None
+    expires_at: Timestamp | None
+    id: OrderId
+    lines: list[OrderLine]
+    metadata: Metadata | None
+    reference: Reference | None
+    server_time: Timestamp
+    status: OrderStatus
 
 
 class PageAdjustment(TypedDict):
@@ -462,7 +561,7 @@ class Reservation(TypedDict):
     id: ReservationId
     lines: list[ReservationLine]
     metadata: Metadata | None
-    order: str | None
+    order: OrderId | None
     reference: Reference | None
     replaced_by: ReservationId | None
     replaces: ReservationId | None
@@ -495,27 +594,31 @@ class PageReservation(TypedDict):
 
 class Problem(TypedDict):
     barrier: NotRequired[Barrier | None]
-    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
+    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "lock_held", "not_owner", "lock_expired", "stale_fence", "unknown_order", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "queue_full", "order_busy", "order_in_progress", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
     counted: NotRequired[int | None]
     declared: NotRequired[int | None]
     detail: str
     errors: NotRequired[list[FieldError] | None]
     expected: NotRequired[int | None]
+    expires_at: NotRequired[Timestamp | None]
     extendable_until: NotRequired[Timestamp | None]
     held: NotRequired[int | None]
     initial: NotRequired[int | None]
     instance: str
     level: NotRequired[Level | None]
     limit: NotRequired[int | None]
+    line: NotRequired[int | None]
     may_return: NotRequired[bool | None]
     oldest: NotRequired[str | None]
     opens_at: NotRequired[Timestamp | None]
+    order: NotRequired[Order | None]
     outcome: NotRequired[str | None]
     requested: NotRequired[int | None]
     reservation: NotRequired[Reservation | None]
     retake: NotRequired[Retake | None]
     retry_at: NotRequired[Timestamp | None]
     retryable: bool
+    sale: NotRequired[SaleId | None]
     shortfalls: NotRequired[list[Shortfall] | None]
     sku: NotRequired[Sku | None]
     sold: NotRequired[int | None]

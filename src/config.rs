@@ -4,7 +4,7 @@ mod host_name;
 mod redis_url;
 
 pub use host_name::HostName;
-pub use redis_url::RedisUrl;
+pub use redis_url::{LockNodes, RedisUrl};
 
 use crate::domain::{KeyName, SaleId, SalePattern, Scope};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -106,6 +106,11 @@ pub struct Options {
     /// The Redis to use. Without it a private one is started in the data folder.
     #[arg(long, env = "STOCKADE_REDIS_URL", hide_env_values = true, global = true)]
     pub redis_url: Option<RedisUrl>,
+
+    /// URLs of at least 3 independent Redis servers, with commas between: locks that belong to no sale then need a majority
+    /// of them (Redlock). None of them may be the Redis that has the stock.
+    #[arg(long, env = "STOCKADE_LOCK_NODES", hide_env_values = true, global = true)]
+    pub lock_nodes: Option<LockNodes>,
 
     /// Folder of the private Redis.
     #[arg(long, env = "STOCKADE_DATA_DIR", default_value = "./stockade-data", global = true)]
@@ -274,6 +279,7 @@ mod tests {
             ["--allowed-host", "http://shop"],
             ["--events-retention-seconds", "59"],
             ["--events-max", "999"],
+            ["--lock-nodes", "redis://a,redis://b"],
         ] {
             assert!(config(&bad).is_err(), "{bad:?}");
         }

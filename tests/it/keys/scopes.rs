@@ -171,7 +171,7 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
         }
     }
     // What is not there is not there for anybody.
-    service.api.get("/v1/orders").await.expect(404, "not_found");
+    service.api.get("/v1/order").await.expect(404, "not_found");
     service.api.call("PATCH", "/v1/sales").send().await.expect(405, "method_not_allowed");
     let head = service.api.call("HEAD", "/livez").send().await;
     assert_eq!(head.status, 200);

@@ -1,6 +1,6 @@
 //! Where a Redis is.
 
-use crate::store::locks::NODES_MIN;
+use crate::domain::lock::LOCK_NODES_MIN;
 use std::fmt;
 use std::str::FromStr;
 
@@ -58,7 +58,7 @@ impl FromStr for LockNodes {
     type Err = &'static str;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let urls = text.split(',').map(|url| url.trim().parse()).collect::<Result<Vec<RedisUrl>, _>>()?;
-        if urls.len() < NODES_MIN {
+        if urls.len() < LOCK_NODES_MIN {
             return Err("must be URLs of at least 3 independent servers, with commas between");
         }
         if urls.iter().enumerate().any(|(at, url)| urls[..at].contains(url)) {

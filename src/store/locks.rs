@@ -11,7 +11,7 @@ mod wait;
 
 pub use guard::{LeaseLost, LockGuard};
 pub use queue::LockQueues;
-pub use redlock::{Granted, NODES_MIN, NoMajority, Redlock};
+pub use redlock::{Granted, NoMajority, Redlock};
 
 use super::ids::{self, IdMaker};
 use super::keys;

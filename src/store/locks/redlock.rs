@@ -1,6 +1,7 @@
 //! Redlock: a lock on several independent Redis servers, of which a majority is enough
 //! (`docs/adr/0024-redlock.md`). It knows nothing of fences; `majority` adds them.
 
+use crate::domain::lock::LOCK_NODES_MIN;
 use crate::domain::{LockName, LockToken};
 use crate::store::keys;
 use crate::store::scripts::{Script, Scripts};
@@ -10,8 +11,6 @@ use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResu
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// Of two servers a majority is both, so one more to lose makes nothing safer.
-pub const NODES_MIN: usize = 3;
 /// What a server that does not answer costs a call at most; a short lease waits for a quarter of it.
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 /// Clocks of servers may differ in their rate by this part of a lease, and by a bit more.
@@ -69,7 +68,7 @@ fn validity(ttl: Duration, elapsed: Duration) -> Option<Duration> {
 impl Redlock {
     /// Connects when it is first used. Errors when a URL is not one, or there are too few.
     pub fn open<T: AsRef<str>>(urls: &[T]) -> Result<Self, RedisError> {
-        if urls.len() < NODES_MIN {
+        if urls.len() < LOCK_NODES_MIN {
             return Err((ErrorKind::InvalidClientConfig, "Redlock needs at least 3 servers").into());
         }
         let node = |url: &T| Ok(Node { client: Client::open(url.as_ref())?, connection: Mutex::default() });

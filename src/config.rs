@@ -149,7 +149,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     pub events_max: u64,
 
-    /// Most live streams, and waits at barriers, that this process serves at the same time.
+    /// Most live streams, and waits at barriers and for locks, that this process serves at the same time.
     #[arg(long, env = "STOCKADE_EVENT_STREAMS_MAX", default_value_t = 10_000, global = true,
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub event_streams_max: u32,

@@ -1,7 +1,7 @@
 //! Wires the service, serves until it is told to stop, and stops without losing a request.
 
 use crate::api_keys::Access;
-use crate::config::Options;
+use crate::config::{LockNodes, Options};
 use crate::http::auth::Gate;
 use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::http::{self, Listener, Routes, layer::Draining};
@@ -200,6 +200,17 @@ impl Listening {
         let address = *server.addrs().first().context("there is no address to listen on")?;
         Ok(Self { server: server.run(), address })
     }
+}
+
+/// The servers that decide about locks that belong to no sale. The Redis that has the stock is not one of them: it keeps
+/// its own record of each lock, under the same name.
+pub fn lock_nodes(options: &Options, url: &str) -> Result<Arc<[String]>> {
+    let nodes: Vec<String> =
+        options.lock_nodes.iter().flat_map(LockNodes::expose).map(str::to_owned).collect();
+    if nodes.iter().any(|node| node == url) {
+        bail!("--lock-nodes names the Redis that has the stock: take servers that do nothing else");
+    }
+    Ok(nodes.into())
 }
 
 /// Where Redis is, as the options say, or `url` of the private one.

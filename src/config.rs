@@ -4,7 +4,7 @@ mod host_name;
 mod redis_url;
 
 pub use host_name::HostName;
-pub use redis_url::RedisUrl;
+pub use redis_url::{LockNodes, RedisUrl};
 
 use crate::domain::{KeyName, SaleId, SalePattern, Scope};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -107,6 +107,11 @@ pub struct Options {
     #[arg(long, env = "STOCKADE_REDIS_URL", hide_env_values = true, global = true)]
     pub redis_url: Option<RedisUrl>,
 
+    /// URLs of at least 3 independent Redis servers, with commas between: locks that belong to no sale then need a majority
+    /// of them (Redlock). None of them may be the Redis that has the stock.
+    #[arg(long, env = "STOCKADE_LOCK_NODES", hide_env_values = true, global = true)]
+    pub lock_nodes: Option<LockNodes>,
+
     /// Folder of the private Redis.
     #[arg(long, env = "STOCKADE_DATA_DIR", default_value = "./stockade-data", global = true)]
     pub data_dir: PathBuf,
@@ -145,7 +150,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     pub events_max: u64,
 
-    /// Most live streams, and waits at barriers, that this process serves at the same time.
+    /// Most live streams, and waits at barriers and for locks, that this process serves at the same time.
     #[arg(long, env = "STOCKADE_EVENT_STREAMS_MAX", default_value_t = 10_000, global = true,
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub event_streams_max: u32,
@@ -275,6 +280,7 @@ mod tests {
             ["--allowed-host", "http://shop"],
             ["--events-retention-seconds", "59"],
             ["--events-max", "999"],
+            ["--lock-nodes", "redis://a,redis://b"],
         ] {
             assert!(config(&bad).is_err(), "{bad:?}");
         }

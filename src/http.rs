@@ -14,6 +14,7 @@ pub mod events;
 pub mod extract;
 pub mod idempotency;
 pub mod layer;
+pub mod locks;
 pub mod ops;
 pub mod orders;
 mod path;
@@ -30,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::webhooks::Sender;
 use actix_web::http::Method;
 use actix_web::web::{Data, ServiceConfig};
-use auth::{BARRIER, Gate, METRICS, NOTHING, Needs, OPERATOR, PARTICIPANT, STOREFRONT};
+use auth::{BARRIER, Gate, LOCK, METRICS, NOTHING, Needs, OPERATOR, PARTICIPANT, STOREFRONT};
 use layer::{Draining, Worker};
 use path::Path;
 use std::rc::Rc;
@@ -97,8 +98,8 @@ fn all_paths() -> Vec<Path> {
 
 fn api_paths() -> Vec<Path> {
     let barriers = barrier_paths().into_iter();
-    let sold = reservation_paths().into_iter().chain(barriers).chain(order_paths()).chain(sale_paths());
-    sold.chain(webhook_paths()).chain(document_paths()).collect()
+    let sold = reservation_paths().into_iter().chain(barriers).chain(order_paths()).chain(lock_paths());
+    sold.chain(sale_paths()).chain(webhook_paths()).chain(document_paths()).collect()
 }
 
 fn reservation_paths() -> Vec<Path> {
@@ -168,6 +169,32 @@ fn order_paths() -> Vec<Path> {
         Path::new("/v1/orders/{id}").on(Method::GET, 200, STOREFRONT, orders::order),
         Path::new("/v1/orders/{id}/confirm").on(Method::POST, 200, STOREFRONT, orders::confirm_order),
         Path::new("/v1/orders/{id}/release").on(Method::POST, 200, STOREFRONT, orders::release_order),
+    ]
+}
+
+fn lock_paths() -> Vec<Path> {
+    vec![
+        Path::new(locks::FREE).on(Method::POST, 201, LOCK, locks::acquire_lock).on(
+            Method::GET,
+            200,
+            LOCK,
+            locks::lock,
+        ),
+        Path::new("/v1/locks/{name}/renew").on(Method::POST, 200, LOCK, locks::renew_lock),
+        Path::new("/v1/locks/{name}/release").on(Method::POST, 200, LOCK, locks::release_lock),
+        Path::new(locks::IN_A_SALE).on(Method::POST, 201, LOCK, locks::acquire_sale_lock).on(
+            Method::GET,
+            200,
+            LOCK,
+            locks::sale_lock,
+        ),
+        Path::new("/v1/sales/{sale}/locks/{name}/renew").on(Method::POST, 200, LOCK, locks::renew_sale_lock),
+        Path::new("/v1/sales/{sale}/locks/{name}/release").on(
+            Method::POST,
+            200,
+            LOCK,
+            locks::release_sale_lock,
+        ),
     ]
 }
 
@@ -244,51 +271,4 @@ fn document_paths() -> Vec<Path> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::Value;
-
-    #[test]
-    fn the_document_describes_every_route_and_no_other() {
-        let document: Value = serde_json::from_str(&docs::openapi_json()).expect("JSON");
-        let mut described: Vec<String> = Vec::new();
-        for (path, item) in document["paths"].as_object().expect("paths") {
-            described
-                .extend(item.as_object().expect("methods").keys().map(|method| format!("{method} {path}")));
-        }
-        // HEAD is GET without the body.
-        let mut routed: Vec<String> = needs()
-            .iter()
-            .filter(|(method, pattern, _)| method != Method::HEAD && *pattern != "/docs")
-            .map(|(method, pattern, _)| {
-                format!("{method} {}", pattern.replace("{file:.*}", "")).to_lowercase()
-            })
-            .collect();
-        described.sort();
-        routed.sort();
-        assert_eq!(described, routed);
-    }
-
-    #[test]
-    fn every_route_of_the_api_needs_a_scope_and_probes_and_documents_need_none() {
-        for (method, pattern, needs) in needs() {
-            assert_eq!(
-                pattern.starts_with("/v1/") || pattern == "/metrics",
-                needs != NOTHING,
-                "{method} {pattern}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_document_names_the_problems_of_every_operation() {
-        let document: Value = serde_json::from_str(&docs::openapi_json()).expect("JSON");
-        let reserve = &document["paths"]["/v1/sales/{sale}/reservations"]["post"]["responses"];
-        assert!(reserve["409"]["description"].as_str().is_some_and(|codes| codes.contains("`sold_out`")));
-        let written = document["paths"].to_string();
-        for code in problem::Code::ALL {
-            let by_the_router = ["method_not_allowed"].contains(&code.as_str());
-            assert!(by_the_router || written.contains(&format!("`{}`", code.as_str())), "{}", code.as_str());
-        }
-    }
-}
+mod tests;

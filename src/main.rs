@@ -73,7 +73,8 @@ async fn serve_on(
     access: Access,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
-    let shared = Shared::new(app::pool_config(options, url), metrics);
+    let lock_nodes = app::lock_nodes(options, &url)?;
+    let shared = Shared { lock_nodes, ..Shared::new(app::pool_config(options, url), metrics) };
     let store = Store::open(&shared).context("the Redis URL is not one")?;
     for warning in store.check_server().await? {
         tracing::warn!("Weaker than promised: {warning}");

@@ -84,6 +84,8 @@ pub struct Shared {
     pub watchers: Arc<barriers::Watchers>,
     /// Who waits for locks.
     pub locks: Arc<locks::LockQueues>,
+    /// URLs of the servers that decide about free-standing locks; none: the store alone does.
+    pub lock_nodes: Arc<[String]>,
     /// Ids and secrets of what belongs to no sale.
     pub ids: Arc<OnceCell<IdMaker>>,
 }
@@ -103,6 +105,7 @@ impl Shared {
             live: Arc::default(),
             watchers: Arc::default(),
             locks: Arc::default(),
+            lock_nodes: Arc::default(),
             ids: Arc::default(),
         }
     }
@@ -118,6 +121,7 @@ pub struct Store {
     live: Arc<live::Hub>,
     watchers: Arc<barriers::Watchers>,
     locks: Arc<locks::LockQueues>,
+    redlock: Option<Arc<locks::Redlock>>,
     ids: Arc<OnceCell<IdMaker>>,
     /// Reads of incarnations that are under way.
     loading: Arc<Mutex<HashMap<SaleId, Loading>>>,
@@ -134,6 +138,8 @@ impl Store {
     /// A store with a pool and queues of its own, whose rounds run on the present runtime: each worker thread has one
     /// (`docs/adr/0003-one-committer-a-worker.md`). Errors when the URL is not one.
     pub fn open(shared: &Shared) -> Result<Self, redis::RedisError> {
+        let nodes = &shared.lock_nodes;
+        let redlock = (!nodes.is_empty()).then(|| locks::Redlock::open(nodes));
         let committer = Committer {
             pool: pool::open(&shared.config, &shared.metrics)?,
             scripts: Arc::clone(&shared.scripts),
@@ -148,6 +154,7 @@ impl Store {
             live: Arc::clone(&shared.live),
             watchers: Arc::clone(&shared.watchers),
             locks: Arc::clone(&shared.locks),
+            redlock: redlock.transpose()?.map(Arc::new),
             ids: Arc::clone(&shared.ids),
             loading: Arc::default(),
             cache: Arc::clone(&shared.cache),

@@ -1,5 +1,6 @@
 //! Where a Redis is.
 
+use crate::domain::lock::LOCK_NODES_MIN;
 use std::fmt;
 use std::str::FromStr;
 
@@ -42,6 +43,31 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+/// URLs of the servers that decide about locks that belong to no sale.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockNodes(Vec<RedisUrl>);
+
+impl LockNodes {
+    /// The URLs with their passwords.
+    pub fn expose(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(RedisUrl::expose)
+    }
+}
+
+impl FromStr for LockNodes {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let urls = text.split(',').map(|url| url.trim().parse()).collect::<Result<Vec<RedisUrl>, _>>()?;
+        if urls.len() < LOCK_NODES_MIN {
+            return Err("must be URLs of at least 3 independent servers, with commas between");
+        }
+        if urls.iter().enumerate().any(|(at, url)| urls[..at].contains(url)) {
+            return Err("must be URLs of independent servers: one is there twice");
+        }
+        Ok(Self(urls))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +77,15 @@ mod tests {
         let url: RedisUrl = "rediss://app:s3cret@cache:6380/0".parse().unwrap();
         assert_eq!(format!("{url} {url:?}"), "rediss://***@cache:6380/0 rediss://***@cache:6380/0");
         assert_eq!(url.expose(), "rediss://app:s3cret@cache:6380/0");
+    }
+
+    #[test]
+    fn locks_need_three_servers_that_are_not_the_same() {
+        let nodes = |text: &str| text.parse::<LockNodes>();
+        let three = nodes("redis://a,redis://b, redis://c").unwrap();
+        assert_eq!(three.expose().collect::<Vec<_>>(), ["redis://a", "redis://b", "redis://c"]);
+        assert!(nodes("redis://a,redis://b").unwrap_err().contains("at least 3"));
+        assert!(nodes("redis://a,redis://b,redis://a").unwrap_err().contains("twice"));
+        assert!(nodes("redis://a,redis://b,c").unwrap_err().contains("a URL"));
     }
 }

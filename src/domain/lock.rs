@@ -15,6 +15,9 @@ pub const TTL_MS_MAX: u64 = 300_000;
 /// Longest wait for a lock, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 30_000;
 
+/// Fewest servers that locks can be spread over: of two a majority is both, so one more to lose makes nothing safer.
+pub const LOCK_NODES_MIN: usize = 3;
+
 /// Where a lock lives.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockPlace {

@@ -28,6 +28,8 @@ pub const STOREFRONT: Needs = Needs(&[Scope::Storefront, Scope::Operator]);
 pub const OPERATOR: Needs = Needs(&[Scope::Operator]);
 /// What those do who make barriers and wait for them.
 pub const BARRIER: Needs = Needs(&[Scope::Barrier, Scope::Operator]);
+/// What those do who want their turn: checkouts and jobs alike.
+pub const LOCK: Needs = Needs(&[Scope::Storefront, Scope::Barrier, Scope::Operator]);
 /// To arrive is for participants alone: whoever runs the sales must not speak for them.
 pub const PARTICIPANT: Needs = Needs(&[Scope::Barrier]);
 /// What Prometheus reads.

@@ -4,8 +4,9 @@ mod errors;
 
 use super::problem::{Code, Problem};
 use crate::domain::{
-    Adjust, Arrive, Confirm, ConfirmOrder, Declare, Extend, ExtendDeadline, OrderRequest, PatchSale,
-    PutBarrier, PutSale, PutSku, Release, Reserve, ReserveBulk, Return, Seal,
+    AcquireLock, Adjust, Arrive, Confirm, ConfirmOrder, Declare, Extend, ExtendDeadline, OrderRequest,
+    PatchSale, PutBarrier, PutSale, PutSku, Release, ReleaseLock, RenewLock, Reserve, ReserveBulk, Return,
+    Seal,
 };
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
@@ -79,6 +80,9 @@ impl Document for Confirm {
         Some(Self::default())
     }
 }
+impl Document for AcquireLock {}
+impl Document for RenewLock {}
+impl Document for ReleaseLock {}
 impl Document for OrderRequest {}
 impl Document for ConfirmOrder {
     fn when_empty() -> Option<Self> {

@@ -11,17 +11,17 @@ use super::deliveries::{Redeliver, Redelivered};
 use super::problem::page::ProblemType;
 use super::problem::{Code, FieldError};
 use super::webhooks::Tried;
-use super::{barriers, bulk, deliveries, events, ops, orders, reservations, sales, stock, webhooks};
+use super::{barriers, bulk, deliveries, events, locks, ops, orders, reservations, sales, stock, webhooks};
 use crate::domain::barrier::NotifyUrl;
 use crate::domain::quantity::Line;
 use crate::domain::sale::SkuSpec;
 use crate::domain::webhook::{PatchWebhook, RegisterWebhook, Webhook, WebhookSecret};
 use crate::domain::{
-    Adjust, Adjustment, Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, BulkRequest,
-    BuyerSku, BuyerStanding, Confirm, ConfirmOrder, Declare, Delivery, Event, Extend, ExtendDeadline,
-    FailedParticipant, Level, NotifyTarget, Order, OrderLine, OrderLineRequest, OrderRequest, PatchSale,
-    PutBarrier, PutSale, PutSku, Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Seal,
-    Shortfall, Totals,
+    AcquireLock, Adjust, Adjustment, Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress,
+    BulkRequest, BuyerSku, BuyerStanding, Confirm, ConfirmOrder, Declare, Delivery, Event, Extend,
+    ExtendDeadline, FailedParticipant, Level, Lock, LockState, NotifyTarget, Order, OrderLine,
+    OrderLineRequest, OrderRequest, PatchSale, PutBarrier, PutSale, PutSku, ReleaseLock, RenewLock,
+    Reservation, ReservationLine, Reserve, ReserveBulk, Return, Sale, Seal, Shortfall, Totals,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::header::HeaderBuilder;
@@ -147,11 +147,14 @@ pub struct LiveParameters {
         barriers::declare, barriers::participants, barriers::seal, barriers::extend_barrier,
         barriers::wait_for_barrier, barriers::live_barrier,
         orders::place_order, orders::order, orders::confirm_order, orders::release_order,
+        locks::acquire_lock, locks::lock, locks::renew_lock, locks::release_lock, locks::acquire_sale_lock,
+        locks::sale_lock, locks::renew_sale_lock, locks::release_sale_lock,
         ops::livez, ops::readyz, ops::metrics, ops::openapi, ops::docs_page, ops::problems, ops::problem,
     ),
     components(schemas(
         Arrive, Barrier, BarrierEnd, BarrierParticipant, BarrierProgress, Declare, ExtendDeadline, FailedParticipant,
         NotifyTarget, NotifyUrl, PutBarrier, Seal, ConfirmOrder, Order, OrderLine, OrderLineRequest, OrderRequest,
+        AcquireLock, Lock, LockState, ReleaseLock, RenewLock,
         Adjust, Adjustment, BulkAnswer, BulkRequest, BulkResult, BuyerSku, BuyerStanding, Confirm, Delivery, Event, Extend,
         FieldError, Level, Line, PatchSale, ProblemDocument, ProblemType, PutSale, PutSku, Redeliver, Redelivered, Reservation, ReservationLine,
         RegisterWebhook, PatchWebhook, Webhook, WebhookSecret, Tried, Reserve, ReserveBulk, Return, Sale, Shortfall, SkuSpec, Totals,
@@ -159,6 +162,7 @@ pub struct LiveParameters {
     tags(
         (name = "Reservations", description = "Take units, and settle what was taken"),
         (name = "Orders", description = "Carts over several sales, or with alternatives"),
+        (name = "Locks", description = "Leases with a fence, for what must be computed outside"),
         (name = "Stock", description = "Levels, and the ledger of the supply"),
         (name = "Sales", description = "Rules and switches"),
         (name = "Barriers", description = "Wait until all have arrived, and be told once"),
@@ -266,6 +270,8 @@ fn require_all(name: &str, schema: &mut RefOr<Schema>) {
         "Event",
         "FailedParticipant",
         "Level",
+        "Lock",
+        "LockState",
         "NotifyTarget",
         "Order",
         "ProblemType",

@@ -4,8 +4,13 @@
 pub const OTHER: &str = "other";
 
 /// Routes that answer with streams, or only when something has happened.
-pub const STREAM_ROUTES: &[&str] =
-    &["/v1/sales/{sale}/events/live", "/v1/barriers/{barrier}/live", "/v1/barriers/{barrier}/wait"];
+pub const STREAM_ROUTES: &[&str] = &[
+    "/v1/sales/{sale}/events/live",
+    "/v1/barriers/{barrier}/live",
+    "/v1/barriers/{barrier}/wait",
+    "/v1/locks/{name}",
+    "/v1/sales/{sale}/locks/{name}",
+];
 /// What is done with locks, and the words of the answers; besides, whatever a call can fail with.
 const LOCK_ANSWERS: &[(&str, &[&str])] = &[
     ("acquire", &["acquired", "replayed", "lock_held", "lock_expired", "unknown_sale"]),

@@ -167,6 +167,7 @@ impl Store {
         self.try_reading_live(&sale).await?;
         self.try_barriers(&sale).await?;
         self.try_orders(&sale).await?;
+        self.try_locks(&sale).await?;
         expect("delete", self.delete_sale(&sale).await?, Outcome::Deleted)?;
         match self.purge(&sale, &closed.generation).await? {
             Purge::Done => Ok(()),

@@ -104,7 +104,12 @@ pub const LOCK_BUCKETS: usize = 16;
 /// the name. They carry the hash tag `{l:<bucket>}`.
 pub fn free_lock(name: &LockName) -> [String; 2] {
     let bucket = Sha256::digest(name.as_str())[0] >> 4;
-    [format!("st:{{l:{bucket:x}}}:lock:{name}"), format!("st:{{l:{bucket:x}}}:fence")]
+    lock_in(&format!("{bucket:x}"), name)
+}
+
+/// The same in a bucket of this name; the self-test has one that no lock is in.
+pub fn lock_in(bucket: &str, name: &LockName) -> [String; 2] {
+    [format!("st:{{l:{bucket}}}:lock:{name}"), format!("st:{{l:{bucket}}}:fence")]
 }
 
 /// Buckets of complex orders.

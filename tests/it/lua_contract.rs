@@ -14,6 +14,7 @@ mod snapshot;
 pub mod words;
 mod words_barrier;
 mod words_fence;
+mod words_lock;
 mod words_order;
 mod words_parts;
 mod words_repair;

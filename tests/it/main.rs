@@ -14,6 +14,7 @@ mod faults;
 mod http_api;
 mod keys;
 mod live;
+mod locks;
 mod lost_reply;
 mod lua_contract;
 mod model;

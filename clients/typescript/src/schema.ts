@@ -329,6 +329,166 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/locks/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a lock that belongs to no sale
+         * @description Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        get: operations["lock"];
+        put?: never;
+        /**
+         * Acquire a lock that belongs to no sale
+         * @description For callers who must compute outside Redis and want their turn. The lease ends at `expires_at` unless it is renewed;
+         *     `fence` is larger than that of every lease of this lock before, so that whatever is written under the lock can refuse
+         *     one that is over. Send an `Idempotency-Key`: a repeat then meets its own lease. With `wait_ms` it waits while somebody
+         *     else has it, first come, first served; a caller who leaves gets nothing.
+         *
+         *     Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        post: operations["acquire_lock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/locks/{name}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release a lock that belongs to no sale
+         * @description Only with the token that acquire has answered. A repeat gets the same, until somebody else takes the lock.
+         *
+         *     Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        post: operations["release_lock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/locks/{name}/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Renew a lease on a lock that belongs to no sale
+         * @description It then ends `ttl_ms` from now, unless that was later already.
+         *
+         *     Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        post: operations["renew_lock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Order: all lines, or nothing
+         * @description For carts that one script cannot hold: several sales, or a line that may be another SKU. 201 means that the units are
+         *     the buyer's until `expires_at`. Each sale has one reservation of the order, which moves with it alone. Send an
+         *     `Idempotency-Key`: a repeat then finds the same order. A refusal names the line, and is not stored.
+         *
+         *     Needs a key with the scope `storefront` or `operator`.
+         */
+        post: operations["place_order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/orders/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an order
+         * @description Needs a key with the scope `storefront` or `operator`.
+         */
+        get: operations["order"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/orders/{id}/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm an order: all its units are sold
+         * @description In two phases, so that all parts are sold or none, whatever dies meanwhile. If one has expired all are given back, and
+         *     the answer is 410; with `if_expired` `retake` the expired ones are taken again, if they are there.
+         *
+         *     Needs a key with the scope `storefront` or `operator`.
+         */
+        post: operations["confirm_order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/orders/{id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release an order: all its units can be sold to others
+         * @description Needs a key with the scope `storefront` or `operator`.
+         */
+        post: operations["release_order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sales": {
         parameters: {
             query?: never;
@@ -474,6 +634,77 @@ export interface paths {
         get: operations["live_events"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sales/{sale}/locks/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a lock of a sale
+         * @description Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        get: operations["sale_lock"];
+        put?: never;
+        /**
+         * Acquire a lock of a sale
+         * @description Like a lock that belongs to no sale; besides, reservations and adjustments of this sale can name it in `fence`, and are
+         *     refused once the lease is over.
+         *
+         *     Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        post: operations["acquire_sale_lock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sales/{sale}/locks/{name}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release a lock of a sale
+         * @description Only with the token that acquire has answered. A repeat gets the same, until somebody else takes the lock.
+         *
+         *     Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        post: operations["release_sale_lock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sales/{sale}/locks/{name}/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Renew a lease on a lock of a sale
+         * @description It then ends `ttl_ms` from now, unless that was later already.
+         *
+         *     Needs a key with the scope `storefront` or `barrier` or `operator`.
+         */
+        post: operations["renew_sale_lock"];
         delete?: never;
         options?: never;
         head?: never;
@@ -924,6 +1155,19 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description Body of acquire. */
+        AcquireLock: {
+            /**
+             * Format: int64
+             * @description How long the lease lasts unless it is renewed, in milliseconds.
+             */
+            ttl_ms: number;
+            /**
+             * Format: int64
+             * @description How long to wait while somebody else has it, in milliseconds; 0: not at all.
+             */
+            wait_ms?: number;
+        };
         /** @description A signed change of the supply; never an absolute set. */
         Adjust: {
             /**
@@ -1215,6 +1459,11 @@ export interface components {
             lines?: components["schemas"]["Line"][] | null;
             reference?: components["schemas"]["Reference"] | null;
         };
+        /** @description Body of confirm order. */
+        ConfirmOrder: {
+            /** @description What to do when the order, or a part of it, has expired. */
+            if_expired?: components["schemas"]["IfExpired"];
+        };
         /** @description Body of a declaration: names still to come. */
         Declare: {
             /** @description The names; those that are known already do no harm. */
@@ -1383,8 +1632,41 @@ export interface components {
             /** @description What is wanted. */
             sku: components["schemas"]["Sku"];
         };
+        /** @description A lease, as its owner sees it. */
+        Lock: {
+            /** @description The end of the lease. */
+            expires_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Larger than that of every lease before.
+             */
+            fence: number;
+            /** @description Its name. */
+            name: components["schemas"]["LockName"];
+            sale: components["schemas"]["SaleId"] | null;
+            /** @description The server's time of this answer. */
+            server_time: components["schemas"]["Timestamp"];
+            /** @description Proves that it is the caller's. */
+            token: components["schemas"]["LockToken"];
+        };
         /** @description Name of a lock. */
         LockName: string;
+        /** @description A lock, as everybody sees it. */
+        LockState: {
+            expires_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Fence of the present lease; null: there is none.
+             */
+            fence: number | null;
+            /** @description Whether somebody has it. */
+            held: boolean;
+            /** @description Its name. */
+            name: components["schemas"]["LockName"];
+            sale: components["schemas"]["SaleId"] | null;
+            /** @description The server's time of this answer. */
+            server_time: components["schemas"]["Timestamp"];
+        };
         /** @description Proves that a lease is the caller's. */
         LockToken: string;
         /** @description Notes of the caller: at most 8 pairs of strings, 1 KB. */
@@ -1412,11 +1694,77 @@ export interface components {
          * @description Id of an operation that is not a reservation (an adjustment, an extend, a return), made likewise.
          */
         OperationId: string;
+        /** @description A complex order. */
+        Order: {
+            buyer: components["schemas"]["Buyer"] | null;
+            /** @description When it was made. */
+            created_at: components["schemas"]["Timestamp"];
+            ended_at: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
+            /** @description Its id. */
+            id: components["schemas"]["OrderId"];
+            /** @description What it is made of, in the order of the request. */
+            lines: components["schemas"]["OrderLine"][];
+            metadata: components["schemas"]["Metadata"] | null;
+            reference: components["schemas"]["Reference"] | null;
+            /** @description The server's time of this answer. */
+            server_time: components["schemas"]["Timestamp"];
+            /** @description Where it is in its life. */
+            status: components["schemas"]["OrderStatus"];
+        };
         /**
          * Format: uuid
          * @description Id of a complex order: a UUIDv8 made from the store's secret, the caller and the idempotency key.
          */
         OrderId: string;
+        /** @description One line of an order. */
+        OrderLine: {
+            /** @description The SKU that was wanted first. */
+            asked_sku: components["schemas"]["Sku"];
+            /**
+             * Format: int64
+             * @description How many units.
+             */
+            quantity: number;
+            /** @description The part of the order that this line is in: the same for all lines of one sale. */
+            reservation: components["schemas"]["ReservationId"];
+            /** @description The sale. */
+            sale: components["schemas"]["SaleId"];
+            /** @description The SKU that was taken. */
+            sku: components["schemas"]["Sku"];
+        };
+        /** @description One line that is asked for. */
+        OrderLineRequest: {
+            /** @description What is taken instead when it is sold out, the best first: other SKUs of the same sale. */
+            alternatives?: components["schemas"]["Sku"][];
+            /**
+             * Format: int64
+             * @description How many units.
+             */
+            quantity: number;
+            /** @description The sale. */
+            sale: components["schemas"]["SaleId"];
+            /** @description What is wanted first. */
+            sku: components["schemas"]["Sku"];
+        };
+        /** @description Body of POST orders. */
+        OrderRequest: {
+            buyer?: components["schemas"]["Buyer"] | null;
+            /**
+             * Format: int64
+             * @description How long it is held; default: the smallest of its sales.
+             */
+            hold_seconds?: number | null;
+            /** @description What is wanted: all of it, or nothing. */
+            lines: components["schemas"]["OrderLineRequest"][];
+            metadata?: components["schemas"]["Metadata"] | null;
+            reference?: components["schemas"]["Reference"] | null;
+        };
+        /**
+         * @description Where an order is in its life.
+         * @enum {string}
+         */
+        OrderStatus: "holding" | "held" | "pinning" | "confirming" | "confirmed" | "aborting" | "released" | "expired";
         /** @description One page of a list. */
         Page_Adjustment: {
             items: components["schemas"]["Adjustment"][];
@@ -1553,6 +1901,7 @@ export interface components {
              * @description `already_sealed`: how many it waits for.
              */
             expected?: number | null;
+            expires_at?: components["schemas"]["Timestamp"] | null;
             extendable_until?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
@@ -1572,11 +1921,14 @@ export interface components {
              * @description `buyer_limit`, `buyer_holds`: the limit.
              */
             limit?: number | null;
+            /** @description Of an order that was refused: the place of the line, from 0. */
+            line?: number | null;
             /** @description `sold_out`: whether units are still held by others. */
             may_return?: boolean | null;
             /** @description `cursor_expired`: the cursor right before the oldest event that is kept. */
             oldest?: string | null;
             opens_at?: components["schemas"]["Timestamp"] | null;
+            order?: components["schemas"]["Order"] | null;
             /** @description For a 5xx: `not_applied`, or `unknown`. */
             outcome?: string | null;
             /**
@@ -1589,6 +1941,7 @@ export interface components {
             retry_at?: components["schemas"]["Timestamp"] | null;
             /** @description Whether the same request with the same key may be sent again as it is, after `Retry-After`. */
             retryable: boolean;
+            sale?: components["schemas"]["SaleId"] | null;
             /** @description `sold_out`: the lines that fall short. */
             shortfalls?: components["schemas"]["Shortfall"][] | null;
             sku?: components["schemas"]["Sku"] | null;
@@ -1745,6 +2098,21 @@ export interface components {
         /** @description Body of release. */
         Release: {
             fence?: components["schemas"]["Fence"] | null;
+        };
+        /** @description Body of release. */
+        ReleaseLock: {
+            /** @description What acquire has answered. */
+            token: components["schemas"]["LockToken"];
+        };
+        /** @description Body of renew. */
+        RenewLock: {
+            /** @description What acquire has answered. */
+            token: components["schemas"]["LockToken"];
+            /**
+             * Format: int64
+             * @description The lease lasts so long from now on, in milliseconds.
+             */
+            ttl_ms: number;
         };
         /** @description Lines of one buyer in one status. */
         Reservation: {
@@ -2033,6 +2401,7 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AcquireLock = components['schemas']['AcquireLock'];
 export type Adjust = components['schemas']['Adjust'];
 export type Adjustment = components['schemas']['Adjustment'];
 export type ArrivalOutcome = components['schemas']['ArrivalOutcome'];
@@ -2051,6 +2420,7 @@ export type Buyer = components['schemas']['Buyer'];
 export type BuyerSku = components['schemas']['BuyerSku'];
 export type BuyerStanding = components['schemas']['BuyerStanding'];
 export type Confirm = components['schemas']['Confirm'];
+export type ConfirmOrder = components['schemas']['ConfirmOrder'];
 export type Declare = components['schemas']['Declare'];
 export type Delivery = components['schemas']['Delivery'];
 export type DeliveryStatus = components['schemas']['DeliveryStatus'];
@@ -2065,7 +2435,9 @@ export type IdempotencyKey = components['schemas']['IdempotencyKey'];
 export type IfExpired = components['schemas']['IfExpired'];
 export type Level = components['schemas']['Level'];
 export type Line = components['schemas']['Line'];
+export type Lock = components['schemas']['Lock'];
 export type LockName = components['schemas']['LockName'];
+export type LockState = components['schemas']['LockState'];
 export type LockToken = components['schemas']['LockToken'];
 export type Metadata = components['schemas']['Metadata'];
 export type Names = components['schemas']['Names'];
@@ -2073,7 +2445,12 @@ export type Note = components['schemas']['Note'];
 export type NotifyTarget = components['schemas']['NotifyTarget'];
 export type NotifyUrl = components['schemas']['NotifyUrl'];
 export type OperationId = components['schemas']['OperationId'];
+export type Order = components['schemas']['Order'];
 export type OrderId = components['schemas']['OrderId'];
+export type OrderLine = components['schemas']['OrderLine'];
+export type OrderLineRequest = components['schemas']['OrderLineRequest'];
+export type OrderRequest = components['schemas']['OrderRequest'];
+export type OrderStatus = components['schemas']['OrderStatus'];
 export type PageAdjustment = components['schemas']['Page_Adjustment'];
 export type PageBarrier = components['schemas']['Page_Barrier'];
 export type PageBarrierParticipant = components['schemas']['Page_BarrierParticipant'];
@@ -2098,6 +2475,8 @@ export type Redelivered = components['schemas']['Redelivered'];
 export type Reference = components['schemas']['Reference'];
 export type RegisterWebhook = components['schemas']['RegisterWebhook'];
 export type Release = components['schemas']['Release'];
+export type ReleaseLock = components['schemas']['ReleaseLock'];
+export type RenewLock = components['schemas']['RenewLock'];
 export type Reservation = components['schemas']['Reservation'];
 export type ReservationId = components['schemas']['ReservationId'];
 export type ReservationLine = components['schemas']['ReservationLine'];
@@ -3672,6 +4051,1007 @@ export interface operations {
             };
         };
     };
+    lock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Whether somebody has it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LockState"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    acquire_lock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AcquireLock"];
+            };
+        };
+        responses: {
+            /** @description A repeat: the caller's own lease, as it is now */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lock"];
+                };
+            };
+            /** @description Acquired */
+            201: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lock"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `lock_held`, `lock_expired` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_lock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReleaseLock"];
+            };
+        };
+        responses: {
+            /** @description Released, now or before */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LockState"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_owner`, `lock_expired` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    renew_lock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenewLock"];
+            };
+        };
+        responses: {
+            /** @description Renewed */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lock"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_owner`, `lock_expired` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    place_order: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OrderRequest"];
+            };
+        };
+        responses: {
+            /** @description A repeat: the order as it is now */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description Held */
+            201: {
+                headers: {
+                    Location?: string;
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_sale`, `unknown_sku` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `sale_not_open`, `sale_paused`, `sale_closed`, `buyer_holds`, `buyer_limit`, `sold_out`, `already_released` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `hold_expired` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `hold_too_long`, `buyer_required`, `idempotency_key_reused`, `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `order_busy`, `order_in_progress`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    order: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the order */
+                id: components["schemas"]["OrderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The order */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_order` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    confirm_order: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the order */
+                id: components["schemas"]["OrderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ConfirmOrder"] | null;
+            };
+        };
+        responses: {
+            /** @description Confirmed; a repeat gets the same */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_order` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `already_released`, `sold_out`, `buyer_holds`, `buyer_limit` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `hold_expired` */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `order_busy`, `order_in_progress`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_order: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the order */
+                id: components["schemas"]["OrderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Released, or found expired; a repeat gets the same */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_order` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `already_confirmed` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `order_in_progress`, `order_busy`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     sales: {
         parameters: {
             query?: {
@@ -4682,6 +6062,531 @@ export interface operations {
                 };
             };
             /** @description `too_many_streams`, `draining`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sale_lock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the sale */
+                sale: components["schemas"]["SaleId"];
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Whether somebody has it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LockState"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_sale` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    acquire_sale_lock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the sale */
+                sale: components["schemas"]["SaleId"];
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AcquireLock"];
+            };
+        };
+        responses: {
+            /** @description A repeat: the caller's own lease, as it is now */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lock"];
+                };
+            };
+            /** @description Acquired */
+            201: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lock"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_sale` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `lock_held`, `lock_expired` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_sale_lock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the sale */
+                sale: components["schemas"]["SaleId"];
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReleaseLock"];
+            };
+        };
+        responses: {
+            /** @description Released, now or before */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LockState"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_sale` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_owner`, `lock_expired` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    renew_sale_lock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your name for this one effect: a repeat with the same key has no second one. 1-255 printable ASCII characters, bare or in double quotes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the sale */
+                sale: components["schemas"]["SaleId"];
+                /** @description Name of the lock */
+                name: components["schemas"]["LockName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenewLock"];
+            };
+        };
+        responses: {
+            /** @description Renewed */
+            200: {
+                headers: {
+                    /** @description How it went, in one word */
+                    "Stockade-Outcome"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lock"];
+                };
+            };
+            /** @description `idempotency_key_invalid`, `malformed_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unknown_sale` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_owner`, `lock_expired` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `misdirected_request` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_request` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `corrupt`, `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;

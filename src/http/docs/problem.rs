@@ -88,6 +88,9 @@ pub struct ProblemDocument {
     /// Of an order that was refused: the sale of that line.
     #[schema(required = false)]
     sale: Option<SaleId>,
+    /// `lock_held`: the end of the lease that there is.
+    #[schema(required = false)]
+    expires_at: Option<Timestamp>,
     /// `barrier_ended`, `barrier_exists`: the barrier.
     #[schema(required = false)]
     barrier: Option<Barrier>,

@@ -1,7 +1,9 @@
 //! Parameters of the path.
 
 use super::caller_of;
-use crate::domain::{BarrierId, Buyer, Caller, OrderId, Refusal, ReservationId, SaleId, Sku, WebhookId};
+use crate::domain::{
+    BarrierId, Buyer, Caller, LockName, OrderId, Refusal, ReservationId, SaleId, Sku, WebhookId,
+};
 use crate::http::problem::{Code, Problem};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
@@ -26,7 +28,7 @@ macro_rules! path_names {
     )*};
 }
 
-path_names!(Sku "sku", Buyer "buyer", BarrierId "barrier");
+path_names!(Sku "sku", Buyer "buyer", BarrierId "barrier", LockName "name");
 
 impl PathParameter for SaleId {
     /// A sale that the caller may not see does not exist for him: checked here, where every sale of a path comes in.

@@ -14,12 +14,18 @@ async fn put(service: &InProcess, token: &str, names: &[&str]) {
     }
 }
 
+/// A lock's, of nobody.
+const TOKEN: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
 /// What is a good call of each route, apart from the sale.
 fn body_of(method: &str, path: &str) -> Value {
     match (method, path.rsplit('/').next().unwrap()) {
         ("POST", "reservations") => lines(&[("a", 1)]),
         ("POST", "extend") => json!({"hold_seconds": 60}),
         ("POST", "adjustments") => json!({"delta": 1, "reason": "r"}),
+        ("POST", "{name}") => json!({"ttl_ms": 1000}),
+        ("POST", "renew") => json!({"token": TOKEN, "ttl_ms": 1000}),
+        ("POST", "release") if path.contains("/locks/") => json!({"token": TOKEN}),
         ("PUT", "{sku}") => json!({"initial": 5}),
         ("PUT", "{sale}") => serde_json::from_str(STOCK).unwrap(),
         _ => Value::Null,
@@ -44,7 +50,8 @@ async fn other_sales_do_not_exist_for_it_on_any_route() {
                 .replace("{sale}", sale)
                 .replace("{sku}", "a")
                 .replace("{buyer}", "jane")
-                .replace("{id}", &id);
+                .replace("{id}", &id)
+                .replace("{name}", "till");
             let answer = api.call(&method, &path).key(&new_key()).json(&body).send().await;
             let answer = answer.expect(404, "unknown_sale");
             // In the words of the store, so that nobody can tell.

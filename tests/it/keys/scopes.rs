@@ -6,8 +6,8 @@ use crate::service::{Sale, document, operations};
 use serde_json::{Value, json};
 use stockade::domain::Scope;
 
-/// Who may call what, beside the operator; `public` needs no key, and to arrive (`participant`) is for the scope
-/// `barrier` alone.
+/// Who may call what, beside the operator; `public` needs no key, `lock` is for storefront and barrier, and to arrive
+/// (`participant`) is for the scope `barrier` alone.
 const TABLE: &str = "
     GET    /livez                                           public
     GET    /readyz                                          public
@@ -53,6 +53,14 @@ const TABLE: &str = "
     GET    /v1/orders/{id}                                  storefront
     POST   /v1/orders/{id}/confirm                          storefront
     POST   /v1/orders/{id}/release                          storefront
+    POST   /v1/locks/{name}                                 lock
+    GET    /v1/locks/{name}                                 lock
+    POST   /v1/locks/{name}/renew                           lock
+    POST   /v1/locks/{name}/release                         lock
+    POST   /v1/sales/{sale}/locks/{name}                    lock
+    GET    /v1/sales/{sale}/locks/{name}                    lock
+    POST   /v1/sales/{sale}/locks/{name}/renew              lock
+    POST   /v1/sales/{sale}/locks/{name}/release            lock
     GET    /v1/barriers                                     barrier
     GET    /v1/barriers/{barrier}                           barrier
     PUT    /v1/barriers/{barrier}                           barrier
@@ -71,6 +79,7 @@ fn is_enough(scope: Scope, needed: &str) -> bool {
     match needed {
         "public" => true,
         "participant" => scope == Scope::Barrier,
+        "lock" => [Scope::Storefront, Scope::Barrier, Scope::Operator].contains(&scope),
         needed => scope.as_str() == needed || scope == Scope::Operator,
     }
 }
@@ -102,6 +111,7 @@ fn the_table_has_every_route_and_the_document_says_the_same() {
             "public" => json!([]),
             "operator" => json!([{"key": ["operator"]}]),
             "participant" => json!([{"key": ["barrier"]}]),
+            "lock" => json!([{"key": ["storefront"]}, {"key": ["barrier"]}, {"key": ["operator"]}]),
             scope => json!([{"key": [scope]}, {"key": ["operator"]}]),
         };
         assert_eq!(operation["security"], expected, "{method} {path}");
@@ -123,6 +133,7 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
             .replace("{id}", &id)
             .replace("{webhook}", "00000000-0000-4000-8000-000000000000")
             .replace("{barrier}", "nothing")
+            .replace("{name}", "till")
             .replace("{code}", "sold_out")
     };
     // First those who are not let in: nothing changes.
@@ -136,7 +147,7 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
         call("nobody.nothing").await.expect(401, "unauthorized");
         for (scope, token) in &tokens {
             if !is_enough(*scope, needed) {
-                let needed = if needed == "participant" { "barrier" } else { needed };
+                let needed = if matches!(needed, "participant" | "lock") { "barrier" } else { needed };
                 let refused = call(token).await.expect(403, "forbidden");
                 let detail = refused.body["detail"].as_str().unwrap();
                 assert!(detail.contains(needed) && detail.contains(scope.as_str()), "{detail}");
@@ -160,7 +171,7 @@ async fn every_route_lets_in_the_scopes_that_it_needs_and_no_other() {
         }
     }
     // What is not there is not there for anybody.
-    service.api.get("/v1/orders").await.expect(404, "not_found");
+    service.api.get("/v1/order").await.expect(404, "not_found");
     service.api.call("PATCH", "/v1/sales").send().await.expect(405, "method_not_allowed");
     let head = service.api.call("HEAD", "/livez").send().await;
     assert_eq!(head.status, 200);

@@ -67,9 +67,13 @@ pub fn audit(snapshot: &Snapshot) {
     audit_stock(snapshot, &records);
     audit_places(snapshot, &records);
     audit_buyers(snapshot, &records);
-    let may_expire = |leaf: &str| ["op:", "levels:", "rebuild:"].iter().any(|start| leaf.starts_with(start));
+    let may_expire =
+        |leaf: &str| ["op:", "lock:", "levels:", "rebuild:"].iter().any(|start| leaf.starts_with(start));
     let mut with_ttl = snapshot.keys().filter(|leaf| leaf.ends_with(" ttl"));
-    assert!(with_ttl.all(|leaf| may_expire(leaf)), "only operation records and caches expire: {snapshot:?}");
+    assert!(
+        with_ttl.all(|leaf| may_expire(leaf)),
+        "only operation records, locks and caches expire: {snapshot:?}"
+    );
 }
 
 fn audit_stock(snapshot: &Snapshot, records: &BTreeMap<&str, Record<'_>>) {

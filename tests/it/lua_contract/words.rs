@@ -1,8 +1,8 @@
 //! Every word of every header is answered by some script here, with all that it changes; and the store knows it.
 
 use super::{
-    batches, words_barrier, words_fence, words_order, words_parts, words_repair, words_sale, words_settle,
-    words_sweep, words_take, words_webhook, wrong_types,
+    batches, words_barrier, words_fence, words_lock, words_order, words_parts, words_repair, words_sale,
+    words_settle, words_sweep, words_take, words_webhook, wrong_types,
 };
 use std::collections::BTreeSet;
 use stockade::domain::{SaleId, Timestamp};
@@ -92,6 +92,10 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
         words_barrier::end().await,
         words_barrier::sweep().await,
         words_barrier::wrong_types().await,
+        words_lock::in_a_sale().await,
+        words_lock::free().await,
+        words_lock::on_a_node().await,
+        words_lock::wrong_types().await,
         words_order::confirmed().await,
         words_order::undone().await,
         words_order::taken_over().await,
@@ -149,7 +153,7 @@ fn the_store_knows(answered: &Answered) {
 #[test]
 fn each_word_of_each_header_stands_in_the_store() {
     let store = format!("{}/src/store", env!("CARGO_MANIFEST_DIR"));
-    let folders = ["", "/audit", "/barriers", "/deliveries", "/intake", "/orders"]
+    let folders = ["", "/audit", "/barriers", "/deliveries", "/intake", "/locks", "/orders"]
         .map(|folder| format!("{store}{folder}"));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let files = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());

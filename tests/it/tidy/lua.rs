@@ -9,6 +9,9 @@ use stockade::store::scripts::Scripts;
 const ALLOW_OOM: &[&str] = &[
     "barrier/cancel",
     "barrier/sweep",
+    "lock/abandon",
+    "lock/node_drop",
+    "lock/release",
     "order/claim",
     "order/forget",
     "order/step",
@@ -33,6 +36,7 @@ const ALLOW_OOM: &[&str] = &[
 const NO_WRITES: &[&str] = &[
     "barrier/due",
     "barrier/read",
+    "lock/read",
     "order/due",
     "order/read",
     "reservation/due",
@@ -147,7 +151,9 @@ fn headers_name_as_many_keys_as_they_count() {
                 continue;
             }
             // A key without a tag stands alone.
-            let tags = ["st:{sale}:", "st:{b:x}:", "st:{o:x}:", "st:{w:id}:", "st:"];
+            let tags = ["st:{sale}:", "st:{b:x}:", "st:{l:x}:", "st:{o:x}:", "st:{w:id}:", "st:"];
+            // The same keys of a lock in no sale.
+            let said = said.split("  or st:{l:x}:").next().unwrap();
             let names = tags.into_iter().find_map(|tag| said.strip_prefix(tag));
             let names = names.unwrap_or_else(|| panic!("{}: {said}", source.name));
             let names: Vec<&str> = names.split_whitespace().collect();

@@ -5,6 +5,12 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+
+class AcquireLock(TypedDict):
+    ttl_ms: int
+    wait_ms: NotRequired[int]
+
+
 ArrivalOutcome: TypeAlias = Literal["completed", "failed"]
 
 
@@ -60,6 +66,9 @@ OperationId: TypeAlias = str
 OrderId: TypeAlias = str
 
 
+OrderStatus: TypeAlias = Literal["holding", "held", "pinning", "confirming", "confirmed", "aborting", "released", "expired"]
+
+
 Participant: TypeAlias = str
 
 
@@ -96,6 +105,15 @@ class Redelivered(TypedDict):
 
 
 Reference: TypeAlias = str
+
+
+class ReleaseLock(TypedDict):
+    token: LockToken
+
+
+class RenewLock(TypedDict):
+    token: LockToken
+    ttl_ms: int
 
 
 ReservationId: TypeAlias = str
@@ -199,6 +217,10 @@ class BuyerStanding(TypedDict):
     units: int | None
 
 
+class ConfirmOrder(TypedDict):
+    if_expired: NotRequired[IfExpired]
+
+
 class Delivery(TypedDict):
     attempts: int
     created_at: Timestamp
@@ -238,6 +260,24 @@ class Line(TypedDict):
     sku: Sku
 
 
+class Lock(TypedDict):
+    expires_at: Timestamp
+    fence: int
+    name: LockName
+    sale: SaleId | None
+    server_time: Timestamp
+    token: LockToken
+
+
+class LockState(TypedDict):
+    expires_at: Timestamp | None
+    fence: int | None
+    held: bool
+    name: LockName
+    sale: SaleId | None
+    server_time: Timestamp
+
+
 Names: TypeAlias = list[Participant]
 
 
@@ -248,6 +288,29 @@ class NotifyTarget(TypedDict):
 
 class NotifyUrl(TypedDict):
     url: WebhookUrl
+
+
+class OrderLine(TypedDict):
+    asked_sku: Sku
+    quantity: int
+    reservation: ReservationId
+    sale: SaleId
+    sku: Sku
+
+
+class OrderLineRequest(TypedDict):
+    alternatives: NotRequired[list[Sku]]
+    quantity: int
+    sale: SaleId
+    sku: Sku
+
+
+class OrderRequest(TypedDict):
+    buyer: NotRequired[Buyer | None]
+    hold_seconds: NotRequired[int | None]
+    lines: list[OrderLineRequest]
+    metadata: NotRequired[Metadata | None]
+    reference: NotRequired[Reference | None]
 
 
 class PageBarrierParticipant(TypedDict):
@@ -456,6 +519,19 @@ class EventKind2(Sale):
     previous_status: NotRequired[str | None]
 
 
+class Order(TypedDict):
+    buyer: Buyer | None
+    created_at: Timestamp
+    ended_at: Timestamp | None
+    expires_at: Timestamp | None
+    id: OrderId
+    lines: list[OrderLine]
+    metadata: Metadata | None
+    reference: Reference | None
+    server_time: Timestamp
+    status: OrderStatus
+
+
 class PageAdjustment(TypedDict):
     items: list[Adjustment]
     next: str | None
@@ -524,21 +600,25 @@ class Problem(TypedDict):
     detail: str
     errors: NotRequired[list[FieldError] | None]
     expected: NotRequired[int | None]
+    expires_at: NotRequired[Timestamp | None]
     extendable_until: NotRequired[Timestamp | None]
     held: NotRequired[int | None]
     initial: NotRequired[int | None]
     instance: str
     level: NotRequired[Level | None]
     limit: NotRequired[int | None]
+    line: NotRequired[int | None]
     may_return: NotRequired[bool | None]
     oldest: NotRequired[str | None]
     opens_at: NotRequired[Timestamp | None]
+    order: NotRequired[Order | None]
     outcome: NotRequired[str | None]
     requested: NotRequired[int | None]
     reservation: NotRequired[Reservation | None]
     retake: NotRequired[Retake | None]
     retry_at: NotRequired[Timestamp | None]
     retryable: bool
+    sale: NotRequired[SaleId | None]
     shortfalls: NotRequired[list[Shortfall] | None]
     sku: NotRequired[Sku | None]
     sold: NotRequired[int | None]

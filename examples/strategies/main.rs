@@ -22,6 +22,7 @@ use shop::{Servers, Shop};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use till::{Crowd, Tally};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, Clone, Parser)]
 struct Options {
@@ -104,8 +105,7 @@ async fn run(options: &Options, servers: &Servers, strategy: Strategy) -> Result
 }
 
 /// Whether all rows are as they must be.
-async fn compare(options: &Options, servers: &mut Servers) -> Result<bool> {
-    servers.start().await?;
+async fn compare(options: &Options, servers: &Servers) -> Result<bool> {
     println!("{}\n\n{}", options.about(), report::HEAD);
     let mut rows = Vec::new();
     for strategy in options.strategies() {
@@ -138,10 +138,18 @@ async fn main() -> Result<ExitCode> {
         processes::join(&options, folder).await?;
         return Ok(ExitCode::SUCCESS);
     }
+    // From here on we end in order: the servers would run on without us.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut servers = Servers::new()?;
+    let started = servers.start().await;
+    let compared = async {
+        started?;
+        compare(&options, &servers).await
+    };
     let compared = tokio::select! {
-        compared = compare(&options, &mut servers) => compared,
-        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Into::into).and(Ok(false)),
+        compared = compared => compared,
+        _ = interrupt.recv() => Ok(false),
+        _ = terminate.recv() => Ok(false),
     };
     servers.stop().await?;
     Ok(if compared? { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -88,13 +88,10 @@ const TOP: f64 = 58.0;
 
 /// Bars of purchases a second, on a logarithmic scale.
 pub fn chart(rows: &[Row], about: &str) -> String {
-    let rates = || rows.iter().map(|row| row.rate.max(1.0).log10());
-    let low = rates().fold(f64::INFINITY, f64::min).floor();
-    // A rate of exactly a power of ten still has a bar.
-    let (low, high) = match rows {
-        [] => (0.0, 1.0),
-        _ => (low, rates().fold(0.0, f64::max).ceil().max(low + 1.0)),
-    };
+    // A bar begins below half of the smallest rate: it can be seen.
+    let rates = || rows.iter().map(|row| row.rate.max(1.0));
+    let low = (rates().fold(f64::MAX, f64::min) / 2.0).log10().floor().max(0.0);
+    let high = rates().fold(1.0, f64::max).log10().ceil().max(low + 1.0);
     let x = |exponent: f64| LABELS + BARS * (exponent - low) / (high - low);
     let bottom = TOP + ROW * rows.len() as f64;
     let height = bottom + 34.0;
@@ -124,10 +121,11 @@ pub fn chart(rows: &[Row], about: &str) -> String {
                 format!(r#" <tspan fill="{OVERSELLS}" font-weight="600">{units} oversold</tspan>"#),
             ),
         };
+        let (letter, words) = row.strategy.title().split_at(1);
         put(format!(
-            r#"<text x="0" y="{:.1}" xml:space="preserve">{}</text>"#,
+            r#"<text x="0" y="{0:.1}">{letter}</text><text x="20" y="{0:.1}">{1}</text>"#,
             y + 19.0,
-            row.strategy.title()
+            words.trim_start()
         ));
         let width = (end - LABELS).max(1.0);
         put(format!(

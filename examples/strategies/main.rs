@@ -19,6 +19,7 @@ use buy::Strategy;
 use clap::{Parser, ValueEnum};
 use report::Row;
 use shop::{Servers, Shop};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use till::{Crowd, Tally};
@@ -27,7 +28,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Debug, Clone, Parser)]
 struct Options {
     /// Buyers who come; more than there are units.
-    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     buyers: u32,
     /// Units there are.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -106,37 +107,38 @@ async fn run(options: &Options, servers: &Servers, strategy: Strategy) -> Result
 
 /// Whether all rows are as they must be.
 async fn compare(options: &Options, servers: &Servers) -> Result<bool> {
-    println!("{}\n\n{}", options.about(), report::HEAD);
+    // A reader that has gone is no reason to panic: the servers would run on.
+    let mut out = std::io::stdout();
+    writeln!(out, "{}\n\n{}", options.about(), report::HEAD)?;
     let mut rows = Vec::new();
     for strategy in options.strategies() {
         let row = run(options, servers, strategy).await.with_context(|| strategy.title())?;
-        println!("{row}");
+        writeln!(out, "{row}")?;
         rows.push(row);
     }
-    println!("\n{}\n", report::LEGEND);
+    writeln!(out, "\n{}\n", report::LEGEND)?;
     if let Some(path) = &options.svg {
         std::fs::write(path, report::chart(&rows, &options.about()))
             .with_context(|| format!("--svg {}", path.display()))?;
-        println!("The chart is in {}.", path.display());
+        writeln!(out, "The chart is in {}.", path.display())?;
     }
     let wrong: Vec<&Row> = rows.iter().filter(|row| !row.is_as_said(options.stock)).collect();
     for row in &wrong {
         let should = if row.strategy.oversells() { "oversold" } else { "sold each unit once" };
-        println!("NOT AS SAID: {} should have {should}.", row.strategy.title());
+        writeln!(out, "NOT AS SAID: {} should have {should}.", row.strategy.title())?;
     }
     if wrong.is_empty() {
-        println!("As said: a to c oversell, d to h sell each unit once.");
+        writeln!(out, "As said: a to c oversell, d to h sell each unit once.")?;
     }
     Ok(wrong.is_empty())
 }
 
-#[tokio::main]
-async fn main() -> Result<ExitCode> {
+/// Whether it went as it must.
+async fn go() -> Result<bool> {
     let options = Options::parse();
     options.check()?;
     if let Some(folder) = &options.join {
-        processes::join(&options, folder).await?;
-        return Ok(ExitCode::SUCCESS);
+        return processes::join(&options, folder).await.map(|()| true);
     }
     // From here on we end in order: the servers would run on without us.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
@@ -152,5 +154,17 @@ async fn main() -> Result<ExitCode> {
         _ = terminate.recv() => Ok(false),
     };
     servers.stop().await?;
-    Ok(if compared? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    compared
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match go().await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("strategies: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

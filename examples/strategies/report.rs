@@ -118,7 +118,7 @@ pub fn chart(rows: &[Row], about: &str) -> String {
             0 => (HOLDS, String::new()),
             units => (
                 OVERSELLS,
-                format!(r#" <tspan fill="{OVERSELLS}" font-weight="600">{units} oversold</tspan>"#),
+                format!(r#"<tspan dx="10" fill="{OVERSELLS}" font-weight="600">{units} oversold</tspan>"#),
             ),
         };
         let (letter, words) = row.strategy.title().split_at(1);

@@ -72,7 +72,7 @@ impl Drop for Half {
 /// The child's side: its share of the tasks and of the buyers.
 pub async fn join(options: &Options, folder: &Path) -> Result<()> {
     let engine = engine(folder).await?;
-    let shop = Shop::new(&[engine.url()], options.seed, false)?;
+    let shop = Shop::new(Strategy::B, &[engine.url()], options.seed)?;
     let tills = shop.tills(options.tasks.div_ceil(PROCESSES)).await?;
     println!("{READY}");
     let opened = std::io::stdin().read_line(&mut String::new())?;

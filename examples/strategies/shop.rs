@@ -1,5 +1,6 @@
 //! The servers, and the tills of a shop on them.
 
+use crate::buy::Strategy;
 use crate::redlock::Redlock;
 use crate::till::Till;
 use anyhow::{Context, Result, bail};
@@ -80,6 +81,7 @@ async fn connect(url: &str) -> Result<MultiplexedConnection> {
 
 /// What the tills of one process have in common.
 pub struct Shop {
+    strategy: Strategy,
     server: String,
     nodes: Vec<String>,
     shared: Shared,
@@ -91,26 +93,32 @@ pub struct Shop {
 }
 
 impl Shop {
-    /// On these servers; the first has the stock. With `has_group_commit` all tills share one store.
-    pub fn new(urls: &[String], seed: u64, has_group_commit: bool) -> Result<Self> {
+    /// On these servers; the first has the stock.
+    pub fn new(strategy: Strategy, urls: &[String], seed: u64) -> Result<Self> {
         let Some((server, nodes)) = urls.split_first() else { bail!("a shop needs a server") };
         let config =
             PoolConfig { url: server.clone(), size: 2, response_timeout: PATIENCE, wait_timeout: PATIENCE };
         let shared = Shared::new(config, Arc::new(Metrics::new()?));
-        let common = if has_group_commit { Some(Store::open(&shared)?) } else { None };
+        let common = if strategy == Strategy::H { Some(Store::open(&shared)?) } else { None };
         let sale = "hot".parse().map_err(anyhow::Error::msg)?;
         let (server, nodes, mutex) = (server.clone(), nodes.to_vec(), Arc::default());
-        Ok(Self { server, nodes, shared, common, mutex, sale, seed })
+        Ok(Self { strategy, server, nodes, shared, common, mutex, sale, seed })
     }
 
     fn store(&self) -> Result<Store> {
         self.common.clone().map_or_else(|| Ok(Store::open(&self.shared)?), Ok)
     }
 
-    /// One a task, each with its own connections.
+    /// One a task, each with its own connections, which are there before the doors open.
     pub async fn tills(&self, tasks: u32) -> Result<Vec<Till>> {
         let mut tills = Vec::new();
         for task in 0..tasks {
+            let store = self.store()?;
+            if matches!(self.strategy, Strategy::G | Strategy::H) {
+                // A store connects, and learns the sale, when it is first asked: here for what is not there.
+                let nothing = serde_json::from_str(r#"{"lines": [{"sku": "nothing", "quantity": 1}]}"#)?;
+                store.reserve(&self.sale, &Caller::default(), None, nothing).await?;
+            }
             let mut nodes = Vec::new();
             for node in &self.nodes {
                 nodes.push(connect(node).await?);
@@ -119,7 +127,7 @@ impl Shop {
                 connection: connect(&self.server).await?,
                 mutex: Arc::clone(&self.mutex),
                 redlock: Redlock::new(nodes),
-                store: self.store()?,
+                store,
                 sale: self.sale.clone(),
                 retries: 0,
                 rng: StdRng::seed_from_u64(self.seed ^ u64::from(task)),

@@ -5,8 +5,8 @@ use crate::redlock::Redlock;
 use anyhow::{Context, Result};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -71,11 +71,19 @@ pub struct Till {
     pub pause_ms: u64,
 }
 
+/// A command from its words, which have no spaces.
+fn typed(command: &str) -> Cmd {
+    let mut cmd = Cmd::new();
+    command.split(' ').for_each(|word| {
+        cmd.arg(word);
+    });
+    cmd
+}
+
 impl Till {
     /// One command, as one types it.
     pub async fn redis<T: FromRedisValue>(&mut self, command: &str) -> Result<T> {
-        let words: Vec<&str> = command.split(' ').collect();
-        let answer = redis::Cmd::new().arg(words).query_async(&mut self.connection).await;
+        let answer = typed(command).query_async(&mut self.connection).await;
         answer.with_context(|| command.to_owned())
     }
 
@@ -86,10 +94,9 @@ impl Till {
 
     /// One in MULTI and EXEC; false when a watched key was written.
     pub async fn exec(&mut self, command: &str) -> Result<bool> {
-        let words: Vec<&str> = command.split(' ').collect();
-        let mut pipe = redis::pipe();
-        pipe.atomic().add_command(redis::Cmd::new().arg(words).clone());
-        let answer: Option<(String,)> = pipe.query_async(&mut self.connection).await?;
+        let mut transaction = redis::pipe();
+        transaction.atomic().add_command(typed(command));
+        let answer: Option<(String,)> = transaction.query_async(&mut self.connection).await?;
         Ok(answer.is_some())
     }
 

@@ -2,10 +2,11 @@
 # installed by scripts/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo demo-lua receiver test check openapi bench clean
+SVG ?= target/strategies.svg
+.PHONY: help run demo demo-lua strategies receiver test check openapi bench clean
 
 help: ## This list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
 
 # A release build: it takes longer to build once, but the first thing people do is to measure it.
 run: ## Build and start the service (options: STOCKADE_* variables, see `stockade --help`)
@@ -21,6 +22,10 @@ demo-lua: ## Thirty lines of Lua beside Stockade, while both are killed again an
 	@scripts/setup.sh run
 	cargo build --release --locked --bin stockade
 	@python3 examples/demo_lua.py
+
+strategies: ## Eight ways to sell one hot SKU, three of which oversell (SVG=file for the chart)
+	@scripts/setup.sh run
+	cargo run --release --locked --example strategies -- --svg '$(SVG)' $(STRATEGIES)
 
 receiver: ## Receive webhooks on 127.0.0.1:9000 and print them (SECRET=whsec_...)
 	@cargo run --quiet --locked --example webhook_receiver -- --secret '$(SECRET)'

@@ -2,33 +2,17 @@
 
 use crate::sandbox::{Sandbox, eventually, eventually_blocking};
 use crate::service::{InProcess, Wire, own_address};
+use crate::support::example_program;
 use serde_json::json;
 use standardwebhooks::Webhook;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLDER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const FOREIGN: &str = "whsec_plJ3nmyCDGBKInavdOK15jsl";
 const OUTPUT: &str = "receiver.log";
-
-/// The program. Cargo builds examples beside tests, but not where one test binary is asked for.
-fn program() -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "--offline", "--example", "webhook_receiver"]);
-    // What it tells tests of their package would make it build some dependencies anew, and again after us.
-    let told = ["CARGO_MANIFEST", "CARGO_PKG", "CARGO_CRATE", "CARGO_PRIMARY"];
-    for (name, _) in std::env::vars_os() {
-        if told.iter().any(|start| name.to_string_lossy().starts_with(start)) {
-            build.env_remove(name);
-        }
-    }
-    let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    Path::new(env!("CARGO_BIN_EXE_stockade")).with_file_name("examples/webhook_receiver")
-}
 
 /// The example, until this is dropped.
 struct Example {
@@ -44,7 +28,7 @@ impl Example {
     fn start_on(address: SocketAddr, secrets: &[&str]) -> Self {
         let example = Self { sandbox: Sandbox::new(), address };
         let output = File::create(example.sandbox.path().join(OUTPUT)).unwrap();
-        let mut command = Command::new(program());
+        let mut command = Command::new(example_program("webhook_receiver"));
         command.args(["--listen", &example.address.to_string()]);
         command.args(secrets.iter().flat_map(|secret| ["--secret", secret]));
         command.current_dir(example.sandbox.path()).env_remove("WEBHOOK_SECRETS").stdin(Stdio::null());

@@ -33,6 +33,7 @@ mod sandbox;
 mod self_test;
 mod service;
 mod shop;
+mod strategies;
 mod support;
 mod tidy;
 mod webhooks;

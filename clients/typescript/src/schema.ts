@@ -1517,11 +1517,11 @@ export interface components {
              * @description UUIDv5 of source and cursor: the same event has the same id for ever.
              */
             id: string;
-            /** @description `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/webhooks/{webhook}`. */
+            /** @description `/v1/sales/{sale}`, `/v1/barriers/{barrier}`, `/v1/orders/{order}`, `/v1/webhooks/{webhook}`. */
             source: string;
             /** @description Always `1.0`. */
             specversion: string;
-            /** @description Id of the reservation, or name of the SKU or the barrier; null for the sale itself. */
+            /** @description Id of the reservation or the order, or name of the SKU or the barrier; null for the sale itself. */
             subject: string | null;
             /** @description When. */
             time: components["schemas"]["Timestamp"];
@@ -1535,7 +1535,10 @@ export interface components {
         }) | components["schemas"]["Adjustment"] | components["schemas"]["Level"] | (components["schemas"]["Sale"] & {
             /** @description Its switch before; null where it is new. */
             previous_status?: string | null;
-        }) | components["schemas"]["BarrierEnd"] | components["schemas"]["Webhook"];
+        }) | components["schemas"]["BarrierEnd"] | (components["schemas"]["Order"] & {
+            /** @description Its status before; null where it is new. */
+            previous_status?: string | null;
+        }) | components["schemas"]["Webhook"];
         /** @description Body of extend. */
         Extend: {
             /**
@@ -1863,7 +1866,10 @@ export interface components {
         PatchWebhook: {
             /** @description True: nothing is sent, and nothing new is kept for it. False: what happens from now on is. */
             disabled?: boolean | null;
-            /** @description Sales whose events are wanted; null: all, and what belongs to no sale. */
+            /**
+             * @description Sales whose events are wanted, and those of orders with one of these sales; null: all, and what belongs to no
+             *     sale.
+             */
             sales?: components["schemas"]["SalePattern"][] | null;
             /** @description Types of events that are wanted; null: all. */
             types?: components["schemas"]["TypePattern"][] | null;
@@ -2088,7 +2094,10 @@ export interface components {
         Reference: string;
         /** @description Body of POST webhooks. */
         RegisterWebhook: {
-            /** @description Names of the sales whose events are wanted, such as `drop-*`; default: all, and what belongs to no sale. */
+            /**
+             * @description Names of the sales whose events are wanted, such as `drop-*`, and those of orders with one of these sales; default:
+             *     all, and what belongs to no sale.
+             */
             sales?: components["schemas"]["SalePattern"][] | null;
             /** @description Types of events that are wanted, such as `barrier.*`; default: all. */
             types?: components["schemas"]["TypePattern"][] | null;
@@ -2366,7 +2375,10 @@ export interface components {
             disabled_at?: components["schemas"]["Timestamp"] | null;
             /** @description Its id. */
             id: components["schemas"]["WebhookId"];
-            /** @description Sales whose events are wanted; null: all, and what belongs to no sale. */
+            /**
+             * @description Sales whose events are wanted, and those of orders with one of these sales; null: all, and what belongs to no
+             *     sale.
+             */
             sales?: components["schemas"]["SalePattern"][] | null;
             /** @description Whether anything is sent. */
             status: components["schemas"]["WebhookStatus"];

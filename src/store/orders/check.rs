@@ -27,7 +27,7 @@ impl Store {
         }
         let short = ids::short(id.0);
         if self.orders_due(&keys, 1).await?.next_at.is_none()
-            || self.forget_orders(&keys, &[short.clone()]).await? != 0
+            || self.forget_orders(&keys, std::slice::from_ref(&short)).await? != 0
         {
             return Err(CheckError::SelfTest("an order that has ended is not kept".into()));
         }

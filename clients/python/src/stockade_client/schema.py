@@ -584,7 +584,11 @@ class EventKind1(Reservation):
     previous_status: NotRequired[str | None]
 
 
-EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2 | BarrierEnd | Webhook
+class EventKind3(Order):
+    previous_status: NotRequired[str | None]
+
+
+EventKind: TypeAlias = EventKind1 | Adjustment | Level | EventKind2 | BarrierEnd | EventKind3 | Webhook
 
 
 class PageReservation(TypedDict):

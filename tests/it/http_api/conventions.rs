@@ -81,8 +81,13 @@ async fn every_route_knows_an_unknown_sale() {
             .replace("{sale}", "nowhere")
             .replace("{sku}", "a")
             .replace("{buyer}", "jane")
-            .replace("{id}", &id);
+            .replace("{id}", &id)
+            .replace("{name}", "till");
+        let token = "AAAAAAAAAAAAAAAAAAAAAA";
         let body = match path.rsplit('/').next().unwrap() {
+            "till" if method == "POST" => json!({"ttl_ms": 1_000}),
+            "renew" => json!({"token": token, "ttl_ms": 1_000}),
+            "release" if path.contains("/locks/") => json!({"token": token}),
             "reservations" if method == "POST" => lines(&[("a", 1)]),
             "bulk" => json!({"requests": [lines(&[("a", 1)]), lines(&[("a", 1)])]}),
             "extend" => json!({"hold_seconds": 1}),

@@ -30,7 +30,7 @@ pub fn order(now: Timestamp, fields: &mut Fields<'_>) -> Result<OrderRecord, Sto
     let goal = fields.text()?.to_owned();
     let lines = fields.text()?.split(',').map(line).collect::<Result<_, _>>()?;
     let _fingerprint = fields.text()?;
-    let _hold_ms = fields.text()?;
+    let _hold_ms = optional(fields.text()?, number::<u64>)?;
     let buyer = optional(fields.text()?, name)?;
     let reference = optional(fields.text()?, name)?;
     let metadata = optional(fields.text()?, |text| {

@@ -65,6 +65,7 @@ async fn a_lost_answer_is_told_by_the_repeat() {
     let failed = lossy.loses(&scripts.arrive, "replayed", arrive("a", ArrivalOutcome::Failed)).await;
     assert_eq!((failed.failed, failed.fired), (1, false));
     let extend = async |store: &Store, name: &BarrierId| {
+        shared.clock.advance_ms(1); // the second call may come in the same millisecond
         store.extend_barrier(name, ExtendDeadline { deadline_seconds: 100_000 }).await
     };
     // A little further each time, since it is so far from now.

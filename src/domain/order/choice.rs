@@ -9,7 +9,7 @@ const CHOICE_STEPS_MAX: usize = 20_000;
 
 /// Which of its SKUs each line takes, 0 for the one that it asks for, so that all lines fit what is available: the first
 /// line has the best it can have, then the second, and so on. None: there is no such choice, or none was found in
-/// [`CHOICE_STEPS_MAX`] steps (with ten alternatives for twenty lines there can be more than anybody can try).
+/// `CHOICE_STEPS_MAX` steps (with ten alternatives for twenty lines there can be more than anybody can try).
 pub fn choose(lines: &[&OrderLineRequest], available: &BTreeMap<Sku, u64>) -> Option<Vec<usize>> {
     let mut left = available.clone();
     let mut chosen = Vec::with_capacity(lines.len());

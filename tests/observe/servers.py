@@ -64,17 +64,17 @@ class Instance(Process):
 class Prometheus(Process):
     """Scrapes each second what it is told, and evaluates the alerts if there are any."""
 
-    def __init__(self, home, addresses):
+    def __init__(self, home, addresses, name="prometheus"):
         self.port, self.addresses = free_port(), list(addresses)
         config = {"global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": f"{SCRAPE_SECONDS}s"},
                   "rule_files": [str(RULES)] if RULES.exists() else [],
                   "scrape_configs": [{"job_name": "stockade", "static_configs": [{"targets": self.addresses}]}]}
-        path = os.path.join(home, "prometheus.json")
+        path = os.path.join(home, f"{name}.json")
         with open(path, "w") as file:
             json.dump(config, file)  # JSON is YAML
-        super().__init__([PROMETHEUS, f"--config.file={path}", f"--storage.tsdb.path={home}/prometheus",
+        super().__init__([PROMETHEUS, f"--config.file={path}", f"--storage.tsdb.path={home}/{name}",
                           f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
-                         os.path.join(home, "prometheus.log"))
+                         os.path.join(home, f"{name}.log"))
 
     def wait_ready(self):
         wait_ready(self, "/-/ready")
@@ -128,8 +128,8 @@ def wait_ready(process, path):
 class Servers:
     """What `running` starts."""
 
-    def __init__(self, redis, instances, prometheus):
-        self.redis, self.instances, self.prometheus = redis, instances, prometheus
+    def __init__(self, home, redis, instances, prometheus):
+        self.home, self.redis, self.instances, self.prometheus = home, redis, instances, prometheus
 
 
 @contextlib.contextmanager
@@ -143,4 +143,4 @@ def running(profile="debug"):
         instances = [stack.enter_context(Instance(home, program, f"unix://{redis.path}", name)) for name in ("one", "two")]
         prometheus = stack.enter_context(Prometheus(home, [instance.address for instance in instances]))
         prometheus.wait_scraped()
-        yield Servers(redis, instances, prometheus)
+        yield Servers(home, redis, instances, prometheus)

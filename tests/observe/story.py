@@ -26,6 +26,12 @@ class Wrong(Exception):
     """An answer that the story does not expect."""
 
 
+def route(path):
+    """`/v1/sales/drop/stock/mug?fresh=true` is `/v1/sales/{}/stock/{}`: every second part is a name."""
+    parts = path.partition("?")[0].split("/")
+    return "/".join("{}" if place > 2 and place % 2 else part for place, part in enumerate(parts))
+
+
 class Client(Caller):
     """A caller that remembers how its calls went."""
 
@@ -37,7 +43,7 @@ class Client(Caller):
         """The document of an answer that must have this status, and this outcome where it is written with it (`201 held`)."""
         answer, raw = self.fetch(method, path, body, key)
         outcome = answer.headers.get("Stockade-Outcome")
-        self.seen[method, answer.status, outcome] += 1
+        self.seen[route(path), method, str(answer.status), outcome] += 1
         document = json.loads(raw or b"null")
         got = f"{answer.status} {(document or {}).get('code') or outcome}" if " " in wanted else str(answer.status)
         if got not in wanted.split(" | "):
@@ -89,7 +95,7 @@ class Story:
         self.ports, self.seed = [instance.port for instance in instances], seed
         self.seen, self.rounds, self.failures = collections.Counter(), collections.Counter(), []
         self.stopped, self.threads, self.lock = threading.Event(), [], threading.Lock()
-        self.stream = None
+        self.stream, self.units_returned = None, 0
         self.acts = {f"crowd {n}": self.crowd for n in range(CROWD_THREADS)}
         self.acts |= {"bulk": self.bulk, "refusals": self.refusals, "restock": self.restock, "readers": self.readers,
                       "locks": self.locks, "orders": self.orders, "barriers": self.barriers, "waiter": self.waiter,
@@ -237,6 +243,8 @@ class Story:
             one.expect("200 confirmed", "POST", f"{path}/confirm")
         if ends == "return":
             one.expect("200 returned", "POST", f"{path}/return")
+            with self.lock:
+                self.units_returned += quantity
 
     def bulk(self, name, chance, one, two):
         """A box office: twenty carts in one call, asked for twice; half of them are paid."""

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
-.PHONY: help run demo demo-lua strategies receiver test check openapi bench clean
+.PHONY: help run demo demo-lua strategies receiver observe pictures test check openapi bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -29,6 +29,16 @@ strategies: ## Eight ways to sell one hot SKU, three of which oversell (SVG=file
 
 receiver: ## Receive webhooks on 127.0.0.1:9000 and print them (SECRET=whsec_...)
 	@cargo run --quiet --locked --example webhook_receiver -- --secret '$(SECRET)'
+
+observe: ## Every panel and alert with its value, from two instances and Prometheus (KEEP=1: until Ctrl-C)
+	@scripts/setup.sh observe
+	cargo build --release --locked --bin stockade
+	@.tools/python/bin/python tests/observe/observe.py
+
+pictures: ## Draw the dashboards from Prometheus data of `make demo`: docs/pictures
+	@scripts/setup.sh observe
+	cargo build --release --locked --bin stockade
+	@.tools/python/bin/python tests/observe/pictures.py
 
 test: ## All tests, on real servers
 	@scripts/setup.sh test

@@ -66,10 +66,10 @@ class Process:
 class Stockade(Process):
     """`stockade serve` with its embedded engine."""
 
-    def __init__(self, home):
+    def __init__(self, home, port=None):
         if not os.path.exists(STOCKADE):
             raise SystemExit(f"{STOCKADE} is not there: use `make demo` or `make demo-lua`")
-        self.data, self.port = os.path.join(home, "data"), free_port()
+        self.data, self.port = os.path.join(home, "data"), port or free_port()
         super().__init__([STOCKADE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.data],
                          os.path.join(home, "stockade.log"))
 

@@ -1,5 +1,6 @@
 """What a scrape costs while the service watches as many SKUs as it gives series of their own."""
 
+import contextlib
 import os
 import statistics
 import time
@@ -32,12 +33,15 @@ def watched(page):
     return page.count('stockade_stock_units{') // 4  # a series for each state
 
 
-def fill(instance):
-    """A sale with more SKUs than are watched, so that all places are taken."""
+@contextlib.contextmanager
+def all_places_taken(instance):
+    """With a sale of as many SKUs as are watched, beside those that are there."""
     stock = {f"size-{number}": {"initial": 10} for number in range(WATCHED_SKUS)}
-    status, document = Caller(instance.port).call("PUT", "/v1/sales/wide", {"stock": stock}, "make-wide")
-    assert status in (200, 201), document
-    eventually(lambda: watched(instance.page()) >= WATCHED_SKUS, lambda: f"{watched(instance.page())} SKUs are watched")
+    status, document = Caller(instance.port).call("PUT", "/v1/sales/wide", {"stock": stock})
+    assert status == 201, document
+    eventually(lambda: watched(instance.page()) == WATCHED_SKUS, lambda: f"{watched(instance.page())} SKUs are watched")
+    yield
+    assert Caller(instance.port).call("DELETE", "/v1/sales/wide")[0] == 202
 
 
 def cpu_seconds(pid):
@@ -49,6 +53,11 @@ def cpu_seconds(pid):
 
 def measure(instance):
     """Scrapes one process again and again. Its other work meanwhile counts as the scrapes'."""
+    with all_places_taken(instance):
+        return scrape(instance)
+
+
+def scrape(instance):
     caller, times, cpu = Caller(instance.port), [], []
     for _ in range(BATCHES):
         before = cpu_seconds(instance.child.pid)

@@ -25,7 +25,7 @@ def selectors(expr):
     """All selectors of an expression."""
     strings = []
     # Strings may hold brackets and braces: they are put away first, and put back last.
-    bare = re.sub(STRING, lambda found: strings.append(found[0]) or f'"{len(strings) - 1}"', expr)
+    bare = re.sub(rf"({STRING})|#[^\n]*", lambda found: strings.append(found[1]) or f'"{len(strings) - 1}"' if found[1] else "", expr)
     found = re.finditer(rf"(?<![\w:.\"])({NAME})\s*({BRACES})?(?!\s*\()(?![\w:])", CLAUSE.sub("", bare))
 
     def whole(text):
@@ -33,6 +33,13 @@ def selectors(expr):
 
     return [Selector(name, whole(name + (labels or ""))) for name, labels in map(re.Match.groups, found)
             if name.lower() not in WORDS]
+
+
+def legend(target, labels):
+    """The name of a series: its legend with the labels in it, or the labels."""
+    if target.legend and target.legend != "__auto":
+        return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: labels.get(found[1], ""), target.legend)
+    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()) if name not in ("__name__", "job"))
 
 
 def has_data(samples):

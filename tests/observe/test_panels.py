@@ -237,9 +237,6 @@ def test_promtool_finds_nothing_wrong_with_the_page(seen):
 
 def test_the_cost_of_a_scrape_is_reported(seen, capsys):
     """Reported, not judged: other work runs on this machine while tests do. `make observe` says it, too."""
-    one = seen.running.instances[0]
-    cost.fill(one)
-    measured = cost.measure(one)
-    assert measured.skus >= cost.WATCHED_SKUS
+    measured = cost.measure(seen.running.instances[0])
     with capsys.disabled():
         print("", *measured.lines(), sep="\n")

@@ -55,12 +55,12 @@ class Box:
         self.middle("no data in this run", 13, DIM)
 
 
-def stat(box, series, unit, shade):
+def stat(box, series, say, shade):
     """Big numbers, side by side; a name below where there are several."""
     series = series[:max(1, int((box.right - box.left) / 80))]
     width = (box.right - box.left) / len(series)
     for place, (name, value) in enumerate(series):
-        shown, middle = units.shown(value, unit), box.left + width * (place + 0.5)
+        shown, middle = say(name, value), box.left + width * (place + 0.5)
         size = min(34, (box.bottom - box.top) * 0.6, width / max(1, len(shown)) / 0.58)
         named = len(series) > 1
         y = (box.top + box.bottom) / 2 + size * 0.36 - (7 if named else 0)

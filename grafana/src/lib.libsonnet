@@ -84,7 +84,7 @@ local timeseries(title, description, unit, targets) =
         fillOpacity: 10,
         lineInterpolation: 'linear',
         lineWidth: 1,
-        showPoints: 'never',
+        showPoints: 'auto',
         spanNulls: false,
         stacking: { group: 'A', mode: 'none' },
       },
@@ -338,6 +338,13 @@ local link = {
     'custom.lineStyle': { dash: [8, 8], fill: 'dash' },
     'custom.stacking': { group: 'B', mode: 'none' },
   }),
+  // Of tables: columns that only carry a label, units of columns, and a click that chooses a value on a dashboard.
+  hidden(column): override('byName', column, { 'custom.hidden': true }),
+  unit(column, unit): override('byName', column, { unit: unit }),
+  chooses(column, uid): override('byName', column, { links: [{
+    title: 'Only ${__value.text}',
+    url: '/d/%s?var-%s=${__value.text}&${datasource:queryparam}&${job:queryparam}&${instance:queryparam}&${__url_time_range}' % [uid, column],
+  }] }),
   // Words for numbers: { '1': ['up', 'green'] }.
   words(words): { fieldConfig+: { defaults+: { mappings: [{
     type: 'value',

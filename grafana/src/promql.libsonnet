@@ -12,6 +12,8 @@ local once(expr) = 'max without (instance, pod) (%s)' % expr;
 
 local rate(counter, labels='') = 'rate(%s[$__rate_interval])' % series(counter, labels);
 
+local increase(counter, labels='') = 'increase(%s[$__range])' % series(counter, labels);
+
 {
   series: series,
 
@@ -24,14 +26,20 @@ local rate(counter, labels='') = 'rate(%s[$__rate_interval])' % series(counter, 
   storeRate(counter, by=[], labels=''): '%s (%s)' % [aggregate('sum', by), once(rate(counter, labels))],
 
   // Over the time shown, for a stat: how many, not how fast.
-  increase(counter, by=[], labels=''):
-    '%s (increase(%s[$__range]))' % [aggregate('sum', by), series(counter, labels)],
+  increase(counter, by=[], labels=''): '%s (%s)' % [aggregate('sum', by), increase(counter, labels)],
+  storeIncrease(counter, by=[], labels=''): '%s (%s)' % [aggregate('sum', by), once(increase(counter, labels))],
 
   quantile(q, histogram, by=[], labels=''):
     'histogram_quantile(%s, %s)' % [q, self.buckets(histogram, by, labels)],
   buckets(histogram, by=[], labels=''): self.rate(histogram + '_bucket', ['le'] + by, labels),
   mean(histogram, by=[], labels=''):
     '%s / %s' % [self.rate(histogram + '_sum', by, labels), self.rate(histogram + '_count', by, labels)],
+
+  // Without the many series that exist at 0 and do not move: a legend is to be read.
+  moving(expr): expr + ' > 0',
+
+  // Figures that any process publishes, of Stockade's alone.
+  ours(expr): '%s and on (job, instance) %s' % [expr, series('stockade_build_info')],
 
   // 0 where `expr` has no series yet; nothing where `base` has none either: a service that is down has not 0 errors.
   orZero(expr, base): '(%s) or 0 * %s' % [expr, base],

@@ -7,6 +7,7 @@ story that the tests tell to two instances. This is not Grafana: the panels and 
 
 import contextlib
 import math
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import look
 import servers
 import svg
 import units
+from looks import Looks
 from servers import Prometheus, eventually, folder, free_port
 from story import Story
 
@@ -58,16 +60,17 @@ class Recording:
 def demo():
     """A run of `make demo` with a Prometheus beside it."""
     with folder() as home:
-        port = free_port()
+        port, begun = free_port(), time.time()
         with Prometheus(home, [f"127.0.0.1:{port}"]) as prometheus:
+            # It takes its time to begin; a demo does not.
+            eventually(lambda: prometheus.query("up"), "a first try to scrape")
             command = [sys.executable, servers.ROOT / "examples/demo.py", "--seed", SEED, "--port", str(port)]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(f"the demo failed:\n{done.stdout}{done.stderr}")
-            ups = prometheus.query_range("max(up)", time.time() - 120, time.time(), STEP_SECONDS)[0][1]
-            # Prometheus repeats an old answer until its next scrape: the first failed one is the end.
+            ups = prometheus.query_range("max(up)", begun, time.time(), STEP_SECONDS)[0][1]
             answered = [at for at, value in ups if value == 1]
-            yield Recording(prometheus, answered[0] - BEFORE_SECONDS, answered[-1] - STEP_SECONDS)
+            yield Recording(prometheus, answered[0] - BEFORE_SECONDS, answered[-1])
 
 
 @contextlib.contextmanager
@@ -81,40 +84,23 @@ def story():
         yield Recording(running.prometheus, begin - BEFORE_SECONDS, end)
 
 
-def shade(panel):
-    """The colour of a value, by the thresholds of its panel."""
-    def colour(value):
-        at = [step["color"] for step in steps if step["value"] is None or value >= step["value"]]
-        return svg.colour(at[-1] if at else "text")
-
-    steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
-    return colour
-
-
-def words(panel, value):
-    """What the panel says instead of a number."""
-    for mapping in panel["fieldConfig"]["defaults"].get("mappings", []):
-        if mapping["type"] == "value" and (found := mapping["options"].get(units.number(value))):
-            return found["text"]
-    return None
-
-
-def draw_table(box, panel, queries, answers):
-    columns = [target.get("refId") for target in panel["targets"]]
-    names = sorted({name for _, _, labels, _ in answers for name in labels if name not in ("__name__", "job", "instance")})
-    rows = {}
-    for _, value, labels, place in answers:
-        rows.setdefault(tuple(labels.get(name, "") for name in names), {})[place] = value
-    unit_of = {}
-    for override in panel["fieldConfig"]["overrides"]:
-        for entry in override["properties"]:
-            if entry["id"] == "unit":
-                unit_of[override["matcher"]["options"]] = entry["value"]
-    def cell(values, place, column):
-        return units.shown(values[place], unit_of.get(column, queries.unit)) if place in values else "-"
-
-    svg.table(box, [*names, *columns], [[*key, *(cell(values, place, column) for place, column in enumerate(columns))]
-                                        for key, values in sorted(rows.items())])
+def draw_table(box, looks, answers):
+    """A row for each set of labels; what has only some of the labels is joined to all rows that have the same ones."""
+    labels_of = [{name: value for name, value in labels.items() if re.match(looks.wanted, name) and name != "__name__"}
+                 for _, _, labels, _ in answers]
+    names = sorted({name for labels in labels_of for name in labels}, key=lambda name: (looks.wanted.find(name), name))
+    keys = [labels for place, labels in enumerate(labels_of) if labels not in labels_of[:place]]
+    # Those with all that others have, and more, are the rows.
+    keys = [key for key in keys if not any(key.items() < other.items() for other in keys)]
+    rows = [(key, {}) for key in keys]
+    for labels, (_, value, _, place) in zip(labels_of, answers):
+        for key, cells in rows:
+            if labels.items() <= key.items():
+                cells[looks.columns[place]] = value
+    shown = [column for column in looks.columns if not looks.hidden(column)]
+    svg.table(box, [*names, *shown], [
+        [*(key.get(name, "") for name in names),
+         *(units.shown(cells[column], looks.unit(column)) if column in cells else "" for column in shown)] for key, cells in rows])
 
 
 def buckets(series):
@@ -126,28 +112,20 @@ def buckets(series):
     return found
 
 
-def draw(recording, box, panel, queries):
-    kind = panel["type"]
-    if kind == "timeseries":
+def draw(recording, box, looks, queries):
+    span = recording.begin, recording.end
+    if looks.kind == "timeseries":
         series = [(name, points) for name, points in recording.series(queries) if any(map(math.isfinite, dict(points).values()))]
-        custom = panel["fieldConfig"]["defaults"]["custom"]
-        stacked = custom.get("stacking", {}).get("mode", "none") != "none"
-        return svg.lines(box, series, queries.unit, (recording.begin, recording.end), stacked)
-    if kind == "heatmap":
-        return svg.heatmap(box, buckets(recording.series(queries)), queries.unit, (recording.begin, recording.end), STEP_SECONDS)
+        return svg.lines(box, series, looks, span)
+    if looks.kind == "heatmap":
+        return svg.heatmap(box, buckets(recording.series(queries)), looks.unit(), span, STEP_SECONDS)
     answers = [answer for answer in recording.last(queries) if not math.isnan(answer[1])]
     if not answers:
-        return box.nothing()
-    if kind == "table":
-        return draw_table(box, panel, queries, answers)
-    values = [(name, value) for name, value, _, _ in answers]
-    if kind == "stat":
-        by_name = panel["options"].get("textMode") == "name"
-        return svg.stat(box, values, lambda name, value: name if by_name else words(panel, value) or units.shown(value, queries.unit),
-                        shade(panel))
-    if kind in ("bargauge", "gauge"):
-        return svg.bars(box, values, queries.unit, shade(panel))
-    raise SystemExit(f"{panel['title']}: a {kind} cannot be drawn yet")
+        return box.nothing(looks.defaults.get("noValue"))
+    if looks.kind == "table":
+        return draw_table(box, looks, answers)
+    draw_values = {"stat": svg.stat, "bargauge": svg.bars}[looks.kind]
+    return draw_values(box, [(name, value) for name, value, _, _ in answers], looks)
 
 
 def picture(recording, uid, of):
@@ -169,7 +147,7 @@ def picture(recording, uid, of):
     for panel, queries in recording.panels(uid):
         x, y, width, height = place(panel)
         box = svg.Box(x, y, width, height, panel["title"])
-        draw(recording, box, panel, queries)
+        draw(recording, box, Looks(panel), queries)
         parts += box.parts
         foot = max(foot, y + height)
     caption = f"Drawn by `make pictures` from Prometheus data of {of}; not a screenshot of Grafana. Single values are those at the end."

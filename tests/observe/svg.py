@@ -51,25 +51,25 @@ class Box:
     def middle(self, words, size, fill):
         self.parts.append(text((self.left + self.right) / 2, (self.top + self.bottom + size * 0.6) / 2, words, size, fill, "middle"))
 
-    def nothing(self):
-        self.middle("no data in this run", 13, DIM)
+    def nothing(self, words=None):
+        self.middle(words or "no data in this run", 13, DIM)
 
 
-def stat(box, series, say, shade):
-    """Big numbers, side by side; a name below where there are several."""
+def stat(box, series, looks):
+    """Big numbers, side by side; a name below where there are several, or where it is wanted."""
     series = series[:max(1, int((box.right - box.left) / 80))]
     width = (box.right - box.left) / len(series)
     for place, (name, value) in enumerate(series):
-        shown, middle = say(name, value), box.left + width * (place + 0.5)
+        shown, middle = looks.say(name, value), box.left + width * (place + 0.5)
         size = min(34, (box.bottom - box.top) * 0.6, width / max(1, len(shown)) / 0.58)
-        named = len(series) > 1
+        named = name and (len(series) > 1 or looks.options.get("textMode") == "value_and_name")
         y = (box.top + box.bottom) / 2 + size * 0.36 - (7 if named else 0)
-        box.parts.append(text(middle, y, shown, round(size), shade(value), "middle", "600"))
+        box.parts.append(text(middle, y, shown, round(size), looks.shade(name, value), "middle", "600"))
         if named:
             box.parts.append(text(middle, y + 17, fitted(name, width - 4, 11), 11, DIM, "middle"))
 
 
-def bars(box, series, unit, shade):
+def bars(box, series, looks):
     """A bar for each, as long as its share of the largest."""
     rows = max(1, int((box.bottom - box.top) / 20))
     most = max((value for _, value in series if math.isfinite(value)), default=0) or 1
@@ -77,8 +77,8 @@ def bars(box, series, unit, shade):
     for place, (name, value) in enumerate(series[:rows]):
         y, long = box.top + place * 20, box.right - box.left - name_width - 80
         box.parts += [text(box.left, y + 13, fitted(name, name_width - 6), 12),
-                      rect(box.left + name_width, y + 3, max(1, long * min(1, max(0, value / most))), 12, shade(value)),
-                      text(box.right, y + 13, units.shown(value, unit), 12, TEXT, "end")]
+                      rect(box.left + name_width, y + 3, max(1, long * min(1, max(0, value / most))), 12, looks.shade(name, value)),
+                      text(box.right, y + 13, looks.say(name, value), 12, TEXT, "end")]
 
 
 def table(box, head, rows):
@@ -96,40 +96,39 @@ def table(box, head, rows):
         box.parts.append(text(box.right, box.bottom + 4, f"and {len(rows) - room} more", 11, DIM, "end"))
 
 
-def steps(low, high, wanted):
-    """Round numbers for an axis."""
+def steps(low, high, wanted, base=10):
+    """Round numbers for an axis; of bytes, those with a base of 2."""
     raw = (high - low) / max(1, wanted)
-    size = 10 ** math.floor(math.log10(raw))
-    size *= next(factor for factor in (1, 2, 5, 10) if size * factor >= raw)
+    size, factors = (2 ** math.floor(math.log2(raw)), (1, 2)) if base == 2 else (10 ** math.floor(math.log10(raw)), (1, 2, 5, 10))
+    size *= next(factor for factor in factors if size * factor >= raw)
     first = math.ceil(low / size - 1e-9)
     return [size * place for place in range(first, math.floor(high / size + 1e-9) + 1)]
 
 
-def legend(box, names):
-    """Names below the drawing; answers where the drawing must end."""
+def legend(box, entries):
+    """Names and their colours below the drawing; answers where the drawing must end."""
     rows, row, x = [], [], 0
     room = box.right - box.left
-    for place, name in enumerate(names):
+    for name, shade in entries:
         name = fitted(name, room - 20, 11)
-        width = 20 + len(name) * 6.4
+        width = 24 + len(name) * 5.6
         if row and x + width > room:
             rows, row, x = [*rows, row], [], 0
-        row.append((x, place, name))
+        row.append((x, name, shade))
         x += width
     rows.append(row)
-    left_out = sum(map(len, rows[LEGEND_ROWS_MAX:]))
-    rows = rows[:LEGEND_ROWS_MAX]
+    if len(rows) > LEGEND_ROWS_MAX:
+        left_out = sum(map(len, rows[LEGEND_ROWS_MAX - 1:]))
+        rows = [*rows[:LEGEND_ROWS_MAX - 1], [(-14, f"and {left_out} more", PANEL)]]
     top = box.bottom - 14 * len(rows) + 6
     for line, row in enumerate(rows):
-        for x, place, name in row:
+        for x, name, shade in row:
             y = top + 14 * line + 8
-            box.parts += [rect(box.left + x, y - 5, 10, 3, COLOURS[place % len(COLOURS)]), text(box.left + x + 14, y, name, 11, DIM)]
-    if left_out:
-        box.parts.append(text(box.right, box.bottom + 6, f"and {left_out} more", 11, DIM, "end"))
+            box.parts += [rect(box.left + x, y - 5, 10, 3, shade), text(box.left + x + 14, y, name, 11, DIM)]
     return top - 8
 
 
-def axes(box, bottom, span, low, high, label):
+def axes(box, bottom, span, low, high, label, base=10):
     """Grid lines with values at the left and seconds below; answers how time and value become x and y."""
     left, right, top, foot = box.left + 62, box.right - 4, box.top + 6, bottom - 16
 
@@ -139,7 +138,7 @@ def axes(box, bottom, span, low, high, label):
     def y(value):
         return foot - (value - low) / (high - low) * (foot - top)
 
-    for value in steps(low, high, max(2, (foot - top) / 34)):
+    for value in steps(low, high, max(2, (foot - top) / 34), base):
         box.parts += [rect(left, y(value), right - left, 0.5, LINE), text(left - 6, y(value) + 4, label(value), 11, DIM, "end")]
     for at in steps(0, span[1] - span[0], max(2, (right - left) / 70)):
         if at:
@@ -147,18 +146,19 @@ def axes(box, bottom, span, low, high, label):
     return x, y
 
 
-def lines(box, series, unit, span, stacked=False):
+def lines(box, series, looks, span):
     """Series over time; gaps stay gaps."""
     if not series:
         return box.nothing()
-    if stacked:
-        series = pile(series)
+    shades = {name: looks.colour(name, place) for place, (name, _) in enumerate(series)}
+    series, unit = pile(series, looks.stacked), looks.unit()
     values = [value for _, points in series for _, value in points if math.isfinite(value)]
     low, high = min(0, *values, 0), max(*values, 0)
     high = high if high > low else low + 1
-    bottom = legend(box, [name for name, _ in series])
-    x, y = axes(box, bottom, span, low, high * 1.05, lambda value: units.shown(value, unit))
-    for place, (_, points) in enumerate(series):
+    bottom = legend(box, shades.items())
+    base = 2 if units.is_bytes(unit) else 10
+    x, y = axes(box, bottom, span, low, high * 1.05, lambda value: units.shown(value, unit), base)
+    for name, points in series:
         path, before = [], None
         for at, value in points:
             if not math.isfinite(value):
@@ -166,18 +166,20 @@ def lines(box, series, unit, span, stacked=False):
                 continue
             path.append(f"{'L' if before is not None and at - before < 1.5 else 'M'}{x(at):.1f} {y(value):.1f}")
             before = at
+        dash = ' stroke-dasharray="6 5"' if looks.dashed(name) else ""
         # A line of one point is seen as a dot.
-        box.parts.append(f'<path d="{"".join(path)}h.1" fill="none" stroke="{COLOURS[place % len(COLOURS)]}" stroke-width="1.6"'
-                         ' stroke-linecap="round"/>')
+        box.parts.append(f'<path d="{"".join(path)}h.1" fill="none" stroke="{shades[name]}" stroke-width="1.6"{dash}/>')
 
 
-def pile(series):
-    """Each series on top of those before it."""
+def pile(series, stacked):
+    """Each series that is stacked on top of those before it."""
     below, piled = {}, []
     for name, points in series:
-        for at, value in points:
-            below[at] = below.get(at, 0) + (value if math.isfinite(value) else 0)
-        piled.append((name, [(at, below[at]) for at, _ in points]))
+        if stacked(name):
+            for at, value in points:
+                below[at] = below.get(at, 0) + (value if math.isfinite(value) else 0)
+            points = [(at, below[at]) for at, _ in points]
+        piled.append((name, points))
     return piled
 
 

@@ -19,7 +19,8 @@ def number(value):
     if value == int(value) and abs(value) < 1e6:
         return str(int(value))
     digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
-    return f"{value:.{digits}f}"
+    shown = f"{value:.{digits}f}"
+    return shown.rstrip("0").rstrip(".") if digits else shown
 
 
 def seconds(value):
@@ -36,6 +37,7 @@ def moment(milliseconds):
 
 FORMATS = {
     "s": seconds,
+    "dtdhms": seconds,
     "ms": lambda value: seconds(value / 1000),
     "bytes": lambda value: short(value, 1024),
     "decbytes": lambda value: f"{short(value)}B",
@@ -49,6 +51,10 @@ FORMATS = {
     "dateTimeAsIso": moment,
     "dateTimeFromNow": moment,
 }
+
+
+def is_bytes(unit):
+    return unit in ("bytes", "Bps", "binBps")
 
 
 def shown(value, unit):

@@ -111,7 +111,7 @@ def legend(box, entries):
     room = box.right - box.left
     for name, shade in entries:
         name = fitted(name, room - 20, 11)
-        width = 24 + len(name) * 5.6
+        width = 24 + len(name) * 6
         if row and x + width > room:
             rows, row, x = [*rows, row], [], 0
         row.append((x, name, shade))

@@ -16,7 +16,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 def generate() -> dict[pathlib.Path, str]:
     """The text of every dashboard by its file. The same source gives the same bytes: keys are sorted."""
     return {
-        HERE / "dashboards" / f"{source.stem}.json": json.dumps(
+        HERE
+        / "dashboards"
+        / f"{source.stem}.json": json.dumps(
             json.loads(_jsonnet.evaluate_file(str(source))), indent=2, sort_keys=True, ensure_ascii=False
         )
         + "\n"
@@ -29,7 +31,8 @@ def different() -> list[str]:
     wanted = generate()
     present = set((HERE / "dashboards").glob("*.json"))
     return [
-        f"grafana/dashboards/{path.name} has no source in grafana/src: remove it" for path in sorted(present - set(wanted))
+        f"grafana/dashboards/{path.name} has no source in grafana/src: remove it"
+        for path in sorted(present - set(wanted))
     ] + [
         f"grafana/dashboards/{path.name} is not made from grafana/src: run `make dashboards` and commit what it changes"
         for path, text in wanted.items()

@@ -5,7 +5,7 @@ local promql = import 'promql.libsonnet';
 local target = lib.target;
 
 local percentiles(histogram, by=[], legend='') = [
-  target(promql.quantile(q, histogram, by) + ' >= 0', 'p%d%s' % [q * 100, legend])
+  target(promql.quantile(q, histogram, by), 'p%d%s' % [q * 100, legend])
   for q in [0.5, 0.99]
 ];
 

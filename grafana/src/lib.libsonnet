@@ -1,17 +1,10 @@
 // Dashboards, rows, panels, variables and annotations as classic Grafana JSON (schemaVersion 39).
 //
-// A panel is made by a function and refined with `+`: `lib.timeseries(...) + lib.stacked + lib.span(2)`. Rows are lists
-// of lines, a line is a height and its panels: where a panel stands is reckoned here, nobody writes a gridPos.
+// A panel is made by a function and refined with `+`: `lib.timeseries(...) + lib.stacked + lib.span(2)`.
 
-local columns = 24;
+local layout = import 'layout.libsonnet';
+
 local datasource = { type: 'prometheus', uid: '${datasource}' };
-
-local colours = {
-  good: 'green',
-  warning: 'orange',
-  bad: 'red',
-  plain: 'text',
-};
 
 // --- Targets -------------------------------------------------------------------------------------------------------
 
@@ -51,7 +44,7 @@ local panel(type, title, description, unit, targets) = {
   fieldConfig: { defaults: { unit: unit, mappings: [] }, overrides: [] },
   options: {},
   span:: 1,
-} + thresholds([[colours.plain, null]]);
+} + thresholds([['text', null]]);
 
 local override(matcher, value, properties) = {
   fieldConfig+: { overrides+: [{
@@ -117,7 +110,7 @@ local table(title, description, unit, labels, targets) =
     fieldConfig+: { defaults+: { custom: { align: 'auto', cellOptions: { type: 'auto' }, filterable: true } } },
     options: { cellHeight: 'sm', footer: { show: false, reducer: ['sum'], fields: '' }, showHeader: true },
     transformations: [
-      { id: 'filterFieldsByName', options: { include: { pattern: '^(%s|Value.*)$' % std.join('|', labels) } } },
+      { id: 'filterFieldsByName', options: { include: { pattern: '/^(%s|Value.*)$/' % std.join('|', labels) } } },
       { id: 'merge', options: {} },
       { id: 'organize', options: {
         excludeByName: {},
@@ -125,7 +118,7 @@ local table(title, description, unit, labels, targets) =
         indexByName:
           { [labels[i]]: i for i in std.range(0, std.length(labels) - 1) } +
           { ['Value #' + targets[i].name]: std.length(labels) + i for i in std.range(0, std.length(targets) - 1) },
-        renameByName: { ['Value #' + target.name]: target.name for target in targets },
+        renameByName: { ['Value #' + target.name]: std.strReplace(target.name, '_', ' ') for target in targets },
       } },
     ],
   };
@@ -148,50 +141,6 @@ local heatmap(title, description, unit, expr) =
       yAxis: { axisPlacement: 'left', reverse: false, unit: unit },
     },
   };
-
-// --- Rows and where things stand -----------------------------------------------------------------------------------
-
-// Panels beside each other, as wide as their `span` says.
-local line(height, panels) = { height: height, panels: panels };
-
-local row(title, lines, collapsed=false) = { title: title, lines: lines, collapsed: collapsed };
-
-local sum(numbers) = std.foldl(function(a, b) a + b, numbers, 0);
-
-local placeLine(line, y) =
-  local spans = sum([panel.span for panel in line.panels]);
-  assert columns % spans == 0 : 'a line of %d spans does not fill %d columns: %s' % [spans, columns, [p.title for p in line.panels]];
-  local place(done, panel) =
-    local width = panel.span * columns / spans;
-    { x: done.x + width, panels: done.panels + [panel { gridPos: { h: line.height, w: width, x: done.x, y: y } }] };
-  std.foldl(place, line.panels, { x: 0, panels: [] }).panels;
-
-local placeRow(row, y) =
-  local step(done, line) = { y: done.y + line.height, panels: done.panels + placeLine(line, done.y) };
-  local body = std.foldl(step, row.lines, { y: y + 1, panels: [] });
-  local header = {
-    type: 'row',
-    title: row.title,
-    collapsed: row.collapsed,
-    gridPos: { h: 1, w: columns, x: 0, y: y },
-  };
-  if row.collapsed
-  then { y: y + 1, panels: [header { panels: body.panels }] }
-  else { y: body.y, panels: [header { panels: [] }] + body.panels };
-
-// Numbers all panels in reading order, those of collapsed rows as well.
-local number(panels) =
-  local step(done, panel) =
-    local inner = if std.objectHas(panel, 'panels') then panel.panels else [];
-    local numbered = panel { id: done.next } + (
-      if inner == [] then {} else { panels: std.mapWithIndex(function(i, p) p { id: done.next + 1 + i }, inner) }
-    );
-    { next: done.next + 1 + std.length(inner), panels: done.panels + [numbered] };
-  std.foldl(step, panels, { next: 1, panels: [] }).panels;
-
-local layout(rows) =
-  local step(done, row) = local placed = placeRow(row, done.y); { y: placed.y, panels: done.panels + placed.panels };
-  number(std.foldl(step, rows, { y: 0, panels: [] }).panels);
 
 // --- Variables, annotations, links ---------------------------------------------------------------------------------
 
@@ -279,9 +228,8 @@ local link = {
   bargauge: bargauge,
   table: table,
   heatmap: heatmap,
-  row: row,
-  line: line,
-  colours: colours,
+  row: layout.row,
+  line: layout.line,
   override: override,
   thresholds: thresholds,
   labelVariable: labelVariable,
@@ -299,7 +247,7 @@ local link = {
     graphTooltip: 1,
     links: [link],
     liveNow: false,
-    panels: layout(rows),
+    panels: layout.place(rows),
     refresh: '5s',
     tags: [tag],
     templating: { list: [
@@ -325,14 +273,12 @@ local link = {
   background: { options+: { colorMode: 'background' } },
   // Values with their names, or names alone.
   text(mode): { options+: { textMode: mode } },
-  vertical: { options+: { orientation: 'vertical' } },
-  horizontal: { options+: { orientation: 'horizontal' } },
   // 0 is how it must be.
-  zeroIsGood: thresholds([[colours.good, null], [colours.bad, 1e-9]]) + self.background,
+  zeroIsGood: thresholds([['green', null], ['red', 1e-9]]) + self.background,
   // The more, the worse: from `warning` on and from `bad` on.
-  limits(warning, bad): thresholds([[colours.good, null], [colours.warning, warning], [colours.bad, bad]]),
+  limits(warning, bad): thresholds([['green', null], ['orange', warning], ['red', bad]]),
   colour(series, colour): override('byName', series, { color: { fixedColor: colour, mode: 'fixed' } }),
-  colourLike(pattern, colour): override('byRegexp', pattern, { color: { fixedColor: colour, mode: 'fixed' } }),
+  colourLike(pattern, colour): override('byRegexp', '/^%s$/' % pattern, { color: { fixedColor: colour, mode: 'fixed' } }),
   dashed(series): override('byName', series, {
     'custom.fillOpacity': 0,
     'custom.lineStyle': { dash: [8, 8], fill: 'dash' },

@@ -29,8 +29,8 @@ local increase(counter, labels='') = 'increase(%s[$__range])' % series(counter, 
   increase(counter, by=[], labels=''): '%s (%s)' % [aggregate('sum', by), increase(counter, labels)],
   storeIncrease(counter, by=[], labels=''): '%s (%s)' % [aggregate('sum', by), once(increase(counter, labels))],
 
-  quantile(q, histogram, by=[], labels=''):
-    'histogram_quantile(%s, %s)' % [q, self.buckets(histogram, by, labels)],
+  // Nothing, and not NaN, where nothing was counted.
+  quantile(q, histogram, by=[], labels=''): 'histogram_quantile(%g, %s) >= 0' % [q, self.buckets(histogram, by, labels)],
   buckets(histogram, by=[], labels=''): self.rate(histogram + '_bucket', ['le'] + by, labels),
   mean(histogram, by=[], labels=''):
     '%s / %s' % [self.rate(histogram + '_sum', by, labels), self.rate(histogram + '_count', by, labels)],
@@ -42,7 +42,7 @@ local increase(counter, labels='') = 'increase(%s[$__range])' % series(counter, 
   ours(expr): '%s and on (job, instance) %s' % [expr, series('stockade_build_info')],
 
   // 0 where `expr` has no series yet; nothing where `base` has none either: a service that is down has not 0 errors.
-  orZero(expr, base): '(%s) or 0 * %s' % [expr, base],
+  orZero(expr, base): '%s or 0 * %s' % [expr, base],
 
   // A levels gauge of one process is of one moment. The highest of each state over several processes is not: so what must
   // balance is reckoned for each process, and the worst of them is shown.

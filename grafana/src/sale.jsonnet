@@ -115,14 +115,14 @@ lib.dashboard(
           target(answers('failed')),
         ]) + lib.zeroIsGood,
         lib.stat('Answer time, p99', '99 of 100 requests about reservations were answered within this time, over all sales.', 's', [
-          target(answerTime(0.99) + ' >= 0'),
+          target(answerTime(0.99)),
         ]) + lib.limits(0.1, 0.5) + lib.noValue('no requests'),
         lib.stat('Holds open', 'Reservations that are held, and those past their deadline, over all sales.', 'short', [
           target(promql.store('stockade_holds_open'), 'open'),
           target(promql.store('stockade_holds_overdue'), 'overdue'),
         ]) + lib.text('value_and_name'),
         lib.stat('Expiry lag, p99', '99 of 100 holds that expired gave their units back within this time after their deadline.', 's', [
-          target(expiryLag(0.99) + ' >= 0'),
+          target(expiryLag(0.99)),
         ]) + lib.limits(1, 10) + lib.noValue('none expired'),
       ]),
       lib.line(3, [
@@ -161,7 +161,7 @@ lib.dashboard(
       lib.line(9, [
         lib.table('Sales', 'The chosen sales with their doors and their units. A click on a name chooses that sale alone.', 'short', ['sale', 'status'], [
           target(promql.store('stockade_sale_status', ['sale', 'status'], sale, 'max') + ' == 1', name='is'),
-          target('%s > 0' % ('(%s)' % opensIn), name='opens in'),
+          target('(%s) > 0' % opensIn, name='opens_in'),
           target(units('available', ['sale']), name='available'),
           target(units('held', ['sale']), name='held'),
           target(units('sold', ['sale']), name='sold'),
@@ -182,7 +182,7 @@ lib.dashboard(
       ]),
     ]),
 
-    lib.row('Answers', [
+    lib.row('Outcomes', [
       lib.line(9, [
         lib.timeseries('Answers by outcome', 'Answers a second by their word, of every verb about reservations.', 'reqps', [
           target(promql.moving(promql.rate('stockade_sale_reservations_total', ['outcome'], sale)), '{{outcome}}'),
@@ -192,12 +192,12 @@ lib.dashboard(
         ]) + lib.decimals(0),
       ]),
       lib.line(8, [
-        lib.timeseries('Units moved', 'Units a second by what became of them, over all sales.', 'short', [
+        lib.timeseries('Units moved', 'Units a second by what became of them, over all sales.', 'cps', [
           target(promql.rate('stockade_reservation_units_total', ['transition']), '{{transition}}'),
         ]) + lib.colour('held', 'yellow') + lib.colour('confirmed', 'blue') + lib.colour('released', 'text') + lib.colour('expired', 'orange')
         + lib.span(2),
         lib.bargauge('Conversion', 'Of the reservations held in the time shown, the part that was confirmed in it, by sale.', 'percentunit', [
-          target('(%s or 0 * %s) / (%s > 0)' % [ended('confirmed|retaken'), ended('held'), ended('held')], '{{sale}}'),
+          target('(%s) / (%s > 0)' % [promql.orZero(ended('confirmed|retaken'), ended('held')), ended('held')], '{{sale}}'),
         ]) + lib.max(1) + lib.thresholds([['blue', null]]),
       ]),
     ]),

@@ -1,8 +1,8 @@
 """What the committed dashboards ask of Prometheus, with their variables replaced: for tests that ask it, too.
 
-    for panel in dashboards.panels(rate_interval="15s"):
-        for target in panel.targets:
-            prometheus.query(target.expr)
+for panel in dashboards.panels(rate_interval="15s"):
+    for target in panel.targets:
+        prometheus.query(target.expr)
 """
 
 import json
@@ -123,10 +123,5 @@ def variables(**chosen: str) -> list[Variable]:
 
 def replace(expr: str, rate_interval: str, time_range: str, chosen: dict[str, str]) -> str:
     """The expression as Grafana would send it."""
-    known = {"__rate_interval": rate_interval, "__range": time_range}
-
-    def value(match: re.Match) -> str:
-        name = match[1] or match[2]
-        return known.get(name) or chosen.get(name, ".*")
-
-    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, expr)
+    values = {"__rate_interval": rate_interval, "__range": time_range, **chosen}
+    return re.sub(r"\$(\w+)", lambda variable: values.get(variable[1], ".*"), expr)

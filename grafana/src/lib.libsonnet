@@ -60,7 +60,9 @@ local stat(title, description, unit, targets) =
       graphMode: 'none',
       justifyMode: 'auto',
       orientation: 'auto',
+      percentChangeColorMode: 'standard',
       reduceOptions: { calcs: ['lastNotNull'], fields: '', values: false },
+      showPercentChange: false,
       textMode: 'auto',
       wideLayout: true,
     },
@@ -93,6 +95,8 @@ local bargauge(title, description, unit, targets) =
     fieldConfig+: { defaults+: { min: 0 } },
     options: {
       displayMode: 'basic',
+      legend: { calcs: [], displayMode: 'list', placement: 'bottom', showLegend: false },
+      maxVizHeight: 300,
       minVizHeight: 16,
       minVizWidth: 8,
       namePlacement: 'auto',
@@ -104,16 +108,17 @@ local bargauge(title, description, unit, targets) =
     },
   };
 
-// `labels` are the columns that tell rows apart; each target's `name` is the title of its column.
+// `labels` are the columns that tell rows apart; each target's `name` is the title of its column. One that is named `is`
+// only says which rows there are: its value is always 1.
 local table(title, description, unit, labels, targets) =
   panel('table', title, description, unit, [target + instant { format: 'table' } for target in targets]) {
-    fieldConfig+: { defaults+: { custom: { align: 'auto', cellOptions: { type: 'auto' }, filterable: true } } },
-    options: { cellHeight: 'sm', footer: { show: false, reducer: ['sum'], fields: '' }, showHeader: true },
+    fieldConfig+: { defaults+: { custom: { align: 'auto', cellOptions: { type: 'auto' }, filterable: true, inspect: false } } },
+    options: { cellHeight: 'sm', frameIndex: 0, showHeader: true },
     transformations: [
       { id: 'filterFieldsByName', options: { include: { pattern: '/^(%s|Value.*)$/' % std.join('|', labels) } } },
       { id: 'merge', options: {} },
       { id: 'organize', options: {
-        excludeByName: {},
+        excludeByName: { 'Value #is': true },
         includeByName: {},
         indexByName:
           { [labels[i]]: i for i in std.range(0, std.length(labels) - 1) } +
@@ -131,12 +136,13 @@ local heatmap(title, description, unit, expr) =
       calculate: false,
       cellGap: 1,
       cellValues: { unit: 'reqps' },
-      color: { exponent: 0.5, mode: 'scheme', scale: 'exponential', scheme: 'Oranges', steps: 64, reverse: false },
+      color: { exponent: 0.5, fill: 'orange', mode: 'scheme', scale: 'exponential', scheme: 'Oranges', steps: 64, reverse: false },
       exemplars: { color: 'rgba(255,0,255,0.7)' },
       // Buckets without requests stay empty.
       filterValues: { le: 1e-9 },
       legend: { show: true },
       rowsFrame: { layout: 'auto' },
+      showValue: 'never',
       tooltip: { mode: 'single', showColorScale: false, yHistogram: true },
       yAxis: { axisPlacement: 'left', reverse: false, unit: unit },
     },
@@ -156,7 +162,6 @@ local datasourceVariable = {
   options: [],
   refresh: 1,
   regex: '',
-  skipUrlSync: false,
 };
 
 // `all` is the regular expression of the choice All: '.*' lets pass what has no such label.
@@ -177,7 +182,6 @@ local labelVariable(name, label, metric, all='.+') = {
   // On every change of the time range: sales and processes come and go.
   refresh: 2,
   regex: '',
-  skipUrlSync: false,
   sort: 1,
 };
 
@@ -243,10 +247,8 @@ local link = {
     schemaVersion: 39,
     version: 1,
     editable: false,
-    fiscalYearStartMonth: 0,
     graphTooltip: 1,
     links: [link],
-    liveNow: false,
     panels: layout.place(rows),
     refresh: '5s',
     tags: [tag],
@@ -259,7 +261,6 @@ local link = {
     time: { from: 'now-30m', to: 'now' },
     timepicker: { refresh_intervals: ['5s', '10s', '30s', '1m', '5m'] },
     timezone: 'browser',
-    weekStart: '',
   },
 
   // --- Refinements -------------------------------------------------------------------------------------------------
@@ -284,8 +285,7 @@ local link = {
     'custom.lineStyle': { dash: [8, 8], fill: 'dash' },
     'custom.stacking': { group: 'B', mode: 'none' },
   }),
-  // Of tables: columns that only carry a label, units of columns, and a click that chooses a value on a dashboard.
-  hidden(column): override('byName', column, { 'custom.hidden': true }),
+  // Of tables: units of columns, and a click that chooses a value on a dashboard.
   unit(column, unit): override('byName', column, { unit: unit }),
   chooses(column, uid): override('byName', column, { links: [{
     title: 'Only ${__value.text}',

@@ -166,7 +166,7 @@ lib.dashboard(
           target(units('held', ['sale']), name='held'),
           target(units('sold', ['sale']), name='sold'),
           target(units('granted', ['sale']), name='granted'),
-        ]) + lib.hidden('is') + lib.unit('opens in', 'dtdhms') + lib.chooses('sale', 'stockade-sale'),
+        ]) + lib.unit('opens in', 'dtdhms') + lib.chooses('sale', 'stockade-sale'),
         lib.table('SKUs', 'The SKUs of the chosen sales with their units, as many as have series of their own.', 'short', ['sale', 'sku'], [
           target(unitsOfSku(state), name=state)
           for state in ['available', 'held', 'sold', 'granted']

@@ -194,7 +194,7 @@ lib.dashboard(
           target(promql.sum('stockade_build_info', ['instance', 'version']), name='is'),
           target('time() - (%s)' % process(promql.sum('process_start_time_seconds', ['job', 'instance'])), name='age'),
           target(processGauge('threads'), name='threads'),
-        ]) + lib.hidden('is') + lib.unit('age', 's'),
+        ]) + lib.unit('age', 's'),
         lib.timeseries('CPU', 'Time that a process computes, in processors.', 'percentunit', [
           target(process(promql.rate('process_cpu_seconds_total', ['job', 'instance'])), '{{instance}}'),
         ]),

@@ -1,6 +1,7 @@
 """The alert rules: what promtool says of them, and what it cannot know: that there is a test and a section of the runbook
 for each, and that the service has every metric they name. `grafana/prometheus/tests` tries the rules themselves."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -95,6 +96,12 @@ def test_the_links_of_the_runbook_lead_somewhere():
         assert (rules.ROOT / file).exists(), file
 
 
+def test_the_runbook_names_panels_that_there_are():
+    named = set(re.findall(r"\*(Sale|Service|Coordination) / ([^*]+)\*", RUNBOOK.read_text()))
+    assert {dashboard for dashboard, _ in named} == {"Sale", "Service", "Coordination"}
+    assert named - {(dashboard, title) for dashboard, _ in named for title in panels(dashboard)} == set()
+
+
 @each_alert
 def test_an_alert_is_seen_to_fire_and_to_be_quiet(alert):
     cases = [case for case in alert_cases() if case["alertname"] == alert["alert"]]
@@ -115,6 +122,12 @@ def test_the_service_has_every_metric_that_a_rule_names(rule):
 def exported() -> set[str]:
     sources = (rules.ROOT / "src" / "metrics").glob("*.rs")
     return {name for file in sources for name in re.findall(r'"((?:stockade|process)_\w+)"', file.read_text())}
+
+
+@cache
+def panels(dashboard: str) -> set[str]:
+    document = json.loads((rules.ROOT / "grafana" / "dashboards" / f"{dashboard.lower()}.json").read_text())
+    return {panel["title"] for row in document["panels"] for panel in [row, *row.get("panels", [])]}
 
 
 @cache

@@ -8,51 +8,57 @@ import os
 import sys
 
 import cost
-import dashboards
 import expected
-import look
+import promql
 import rules
 import servers
+import style
 import units
 from story import Story
 
 RATE_INTERVAL = "15s"
-SERIES_SHOWN = 4
+SERIES_SHOWN, WIDTH = 4, 52
 ROUNDS = 20
 
 
-def values(panel, target, samples):
-    """Name and value of each series, the largest first."""
-    for labels, value in sorted(samples, key=lambda sample: -sample[1]):
-        yield look.legend(target, labels), units.shown(value, panel.unit)
+def lines(panel, how, answers):
+    """Name and value of each series, the largest first where not all are shown; the rows of a table."""
+    samples = [(labels, value, place) for place, samples in enumerate(answers) for labels, value in samples]
+    if how.kind == "table":
+        head, rows = how.table(samples)
+        return [("", ", ".join(f"{name} {cell}" for name, cell in zip(head, row) if cell)) for row in rows]
+    if how.kind == "heatmap":
+        return [("of all sizes", f"{units.number(value)} /s") for labels, value, _ in samples if labels["le"] == "+Inf"]
+    named = [(promql.legend(panel.targets[place], labels), value) for labels, value, place in samples]
+    if len(named) > SERIES_SHOWN:
+        named.sort(key=lambda entry: -entry[1])
+    return [(name, how.say(name, value)) for name, value in named]
 
 
-def show(panel, answers):
+def show(panel, how, answers):
     """One panel in one line, or in one for each of its first series."""
-    lines = [line for target, samples in zip(panel.targets, answers) for line in values(panel, target, samples)]
-    left_out, lines = len(lines) - SERIES_SHOWN, lines[:SERIES_SHOWN]
-    name = panel.title
-    if len(lines) == 1:
-        print(f"    {name:42} {lines[0][1]:>14}")
-    elif lines:
-        print(f"    {name}")
-        for series, value in lines:
-            print(f"      {series[:40]:40} {value:>14}")
-        if left_out > 0:
-            print(f"      and {left_out} more")
+    found = lines(panel, how, answers)
+    if len(found) == 1:
+        return print(f"    {panel.title:{WIDTH}} {found[0][1]:>14}")
+    if found:
+        print(f"    {panel.title}")
+    for series, value in found[:SERIES_SHOWN]:
+        print(f"      {series[:WIDTH - 2]:{WIDTH - 2}} {value:>14}" if series else f"      {value}")
+    if len(found) > SERIES_SHOWN:
+        print(f"      and {len(found) - SERIES_SHOWN} more")
 
 
 def show_panels(readings):
     """Prints all panels, and answers those that have no data and no reason for that."""
     place, unexplained = None, []
-    for panel, answers in readings:
+    for (panel, how), answers in readings:
         if place != (panel.dashboard, panel.row):
             place = panel.dashboard, panel.row
             print(f"\n{panel.dashboard} > {panel.row}" if panel.row else f"\n{panel.dashboard}")
-        show(panel, answers)
-        if not all(map(look.has_data, answers)):
+        show(panel, how, answers)
+        if not all(map(promql.has_data, answers)):
             reason = expected.NO_DATA.get((panel.dashboard, panel.title))
-            print(f"    {panel.title:42} {'no data':>14}   {reason or 'and nobody knows why'}")
+            print(f"    {panel.title:{WIDTH}} {'no data':>14}   {reason or 'and nobody knows why'}")
             if not reason:
                 unexplained.append(f"{panel.dashboard} > {panel.title}")
     return unexplained
@@ -62,7 +68,7 @@ def show_alerts(prometheus):
     states = {rule["name"]: rule["state"] for group in prometheus.get("rules", type="alert")["groups"] for rule in group["rules"]}
     print("\nAlerts")
     for name in dict(rules.exprs()):
-        print(f"    {name:42} {states[name]:>14}   {expected.TRUE_ALERTS.get(name, '')}".rstrip())
+        print(f"    {name:{WIDTH}} {states[name]:>14}   {expected.TRUE_ALERTS.get(name, '')}".rstrip())
 
 
 def main():
@@ -72,7 +78,8 @@ def main():
         with Story(running.instances) as story:
             story.wait_told(ROUNDS)
             at = prometheus.wait_scraped(times=3)
-            readings = look.read(prometheus, dashboards.panels(rate_interval=RATE_INTERVAL), at)
+            panels = style.panels(rate_interval=RATE_INTERVAL)
+            readings = [(panel, promql.read(prometheus, panel[0], at)) for panel in panels]
             unexplained = show_panels(readings)
             show_alerts(prometheus)
             story.stop()

@@ -7,17 +7,15 @@ story that the tests tell to two instances. This is not Grafana: the panels and 
 
 import contextlib
 import math
-import re
 import subprocess
 import sys
 import time
 
 import dashboards
-import look
+import promql
 import servers
+import style
 import svg
-import units
-from looks import Looks
 from servers import Prometheus, eventually, folder, free_port
 from story import Story
 
@@ -37,22 +35,13 @@ class Recording:
     def __init__(self, prometheus, begin, end):
         self.prometheus, self.begin, self.end = prometheus, begin, end
 
-    def panels(self, uid):
-        """Each panel of a dashboard that is not folded away: its place and looks, and its queries."""
-        asked = [panel for panel in dashboards.panels(RATE_INTERVAL, f"{round(self.end - self.begin)}s") if panel.dashboard == uid]
-        board = dashboards.load()[uid]
-        folded = {inner["id"] for panel in board["panels"] for inner in panel.get("panels", ())}
-        for (_, panel), queries in zip(dashboards.rows_and_panels(board), asked, strict=True):
-            if panel["id"] not in folded:
-                yield panel, queries
-
-    def last(self, queries):
+    def last(self, panel):
         """Name, value and labels of each series at the end."""
-        return [(look.legend(target, labels), value, labels, place) for place, target in enumerate(queries.targets)
+        return [(promql.legend(target, labels), value, labels, place) for place, target in enumerate(panel.targets)
                 for labels, value in self.prometheus.query(target.expr, self.end)]
 
-    def series(self, queries):
-        return [(look.legend(target, labels), points) for target in queries.targets
+    def series(self, panel):
+        return [(promql.legend(target, labels), points) for target in panel.targets
                 for labels, points in self.prometheus.query_range(target.expr, self.begin, self.end, STEP_SECONDS)]
 
 
@@ -84,25 +73,6 @@ def story():
         yield Recording(running.prometheus, begin - BEFORE_SECONDS, end)
 
 
-def draw_table(box, looks, answers):
-    """A row for each set of labels; what has only some of the labels is joined to all rows that have the same ones."""
-    labels_of = [{name: value for name, value in labels.items() if re.match(looks.wanted, name) and name != "__name__"}
-                 for _, _, labels, _ in answers]
-    names = sorted({name for labels in labels_of for name in labels}, key=lambda name: (looks.wanted.find(name), name))
-    keys = [labels for place, labels in enumerate(labels_of) if labels not in labels_of[:place]]
-    # Those with all that others have, and more, are the rows.
-    keys = [key for key in keys if not any(key.items() < other.items() for other in keys)]
-    rows = [(key, {}) for key in keys]
-    for labels, (_, value, _, place) in zip(labels_of, answers):
-        for key, cells in rows:
-            if labels.items() <= key.items():
-                cells[looks.columns[place]] = value
-    shown = [column for column in looks.columns if not looks.hidden(column)]
-    svg.table(box, [*names, *shown], [
-        [*(key.get(name, "") for name in names),
-         *(units.shown(cells[column], looks.unit(column)) if column in cells else "" for column in shown)] for key, cells in rows])
-
-
 def buckets(series):
     """Prometheus counts what is at most so large: what is in a bucket alone is the difference to the one before."""
     found, below = [], {}
@@ -112,20 +82,20 @@ def buckets(series):
     return found
 
 
-def draw(recording, box, looks, queries):
+def draw(recording, box, panel, how):
     span = recording.begin, recording.end
-    if looks.kind == "timeseries":
-        series = [(name, points) for name, points in recording.series(queries) if any(map(math.isfinite, dict(points).values()))]
-        return svg.lines(box, series, looks, span)
-    if looks.kind == "heatmap":
-        return svg.heatmap(box, buckets(recording.series(queries)), looks.unit(), span, STEP_SECONDS)
-    answers = [answer for answer in recording.last(queries) if not math.isnan(answer[1])]
+    if how.kind == "timeseries":
+        series = [(name, points) for name, points in recording.series(panel) if any(map(math.isfinite, dict(points).values()))]
+        return svg.lines(box, series, how, span)
+    if how.kind == "heatmap":
+        return svg.heatmap(box, buckets(recording.series(panel)), how.unit(), span, STEP_SECONDS)
+    answers = [answer for answer in recording.last(panel) if not math.isnan(answer[1])]
     if not answers:
-        return box.nothing(looks.defaults.get("noValue"))
-    if looks.kind == "table":
-        return draw_table(box, looks, answers)
-    draw_values = {"stat": svg.stat, "bargauge": svg.bars}[looks.kind]
-    return draw_values(box, [(name, value) for name, value, _, _ in answers], looks)
+        return box.nothing(how.defaults.get("noValue"))
+    if how.kind == "table":
+        return svg.table(box, *how.table([(labels, value, place) for _, value, labels, place in answers]))
+    draw_values = {"stat": svg.stat, "bargauge": svg.bars}[how.kind]
+    return draw_values(box, [(name, value) for name, value, _, _ in answers], how)
 
 
 def picture(recording, uid, of):
@@ -133,23 +103,22 @@ def picture(recording, uid, of):
     board, parts, foot = dashboards.load()[uid], [], 0
     column, top = (svg.WIDTH - svg.GAP) / svg.COLUMNS, 60
 
-    def place(panel):
-        at = panel["gridPos"]
+    def place(at):
         return (svg.GAP + at["x"] * column, top + at["y"] * (svg.UNIT + svg.GAP),
                 at["w"] * column - svg.GAP, at["h"] * (svg.UNIT + svg.GAP) - svg.GAP)
 
-    for panel in board["panels"]:
-        if panel["type"] == "row":
-            x, y, _, height = place(panel)
-            mark = "▸" if panel["collapsed"] else "▾"
-            parts.append(svg.text(x + 4, y + height - 9, f"{mark} {panel['title']}", 14, weight="500"))
+    for row in board["panels"]:
+        if row["type"] == "row":
+            x, y, _, height = place(row["gridPos"])
+            parts.append(svg.text(x + 4, y + height - 9, f"{'▸' if row['collapsed'] else '▾'} {row['title']}", 14, weight="500"))
             foot = max(foot, y + height)
-    for panel, queries in recording.panels(uid):
-        x, y, width, height = place(panel)
-        box = svg.Box(x, y, width, height, panel["title"])
-        draw(recording, box, Looks(panel), queries)
-        parts += box.parts
-        foot = max(foot, y + height)
+    for panel, how in style.panels(rate_interval=RATE_INTERVAL, time_range=f"{round(recording.end - recording.begin)}s"):
+        if panel.dashboard == uid and not how.folded:
+            x, y, width, height = place(how.place)
+            box = svg.Box(x, y, width, height, panel.title)
+            draw(recording, box, panel, how)
+            parts += box.parts
+            foot = max(foot, y + height)
     caption = f"Drawn by `make pictures` from Prometheus data of {of}; not a screenshot of Grafana. Single values are those at the end."
     return svg.page(board["title"], caption, foot + svg.GAP, parts)
 

@@ -387,5 +387,8 @@ class Story:
                 if not line and not self.stopped.is_set():
                     raise Wrong("the stream of events ended")
                 heard += line.startswith(b"id:")
+        except (OSError, http.client.HTTPException):
+            if not self.stopped.is_set():  # whoever stops the story cuts the stream
+                raise
         finally:
             connection.close()

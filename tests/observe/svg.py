@@ -55,21 +55,21 @@ class Box:
         self.middle(words or "no data in this run", 13, DIM)
 
 
-def stat(box, series, looks):
+def stat(box, series, style):
     """Big numbers, side by side; a name below where there are several, or where it is wanted."""
     series = series[:max(1, int((box.right - box.left) / 80))]
     width = (box.right - box.left) / len(series)
     for place, (name, value) in enumerate(series):
-        shown, middle = looks.say(name, value), box.left + width * (place + 0.5)
+        shown, middle = style.say(name, value), box.left + width * (place + 0.5)
         size = min(34, (box.bottom - box.top) * 0.6, width / max(1, len(shown)) / 0.58)
-        named = name and (len(series) > 1 or looks.options.get("textMode") == "value_and_name")
+        named = name and (len(series) > 1 or style.options.get("textMode") == "value_and_name")
         y = (box.top + box.bottom) / 2 + size * 0.36 - (7 if named else 0)
-        box.parts.append(text(middle, y, shown, round(size), looks.shade(name, value), "middle", "600"))
+        box.parts.append(text(middle, y, shown, round(size), style.shade(name, value), "middle", "600"))
         if named:
             box.parts.append(text(middle, y + 17, fitted(name, width - 4, 11), 11, DIM, "middle"))
 
 
-def bars(box, series, looks):
+def bars(box, series, style):
     """A bar for each, as long as its share of the largest."""
     rows = max(1, int((box.bottom - box.top) / 20))
     most = max((value for _, value in series if math.isfinite(value)), default=0) or 1
@@ -77,8 +77,8 @@ def bars(box, series, looks):
     for place, (name, value) in enumerate(series[:rows]):
         y, long = box.top + place * 20, box.right - box.left - name_width - 80
         box.parts += [text(box.left, y + 13, fitted(name, name_width - 6), 12),
-                      rect(box.left + name_width, y + 3, max(1, long * min(1, max(0, value / most))), 12, looks.shade(name, value)),
-                      text(box.right, y + 13, looks.say(name, value), 12, TEXT, "end")]
+                      rect(box.left + name_width, y + 3, max(1, long * min(1, max(0, value / most))), 12, style.shade(name, value)),
+                      text(box.right, y + 13, style.say(name, value), 12, TEXT, "end")]
 
 
 def table(box, head, rows):
@@ -146,12 +146,12 @@ def axes(box, bottom, span, low, high, label, base=10):
     return x, y
 
 
-def lines(box, series, looks, span):
+def lines(box, series, style, span):
     """Series over time; gaps stay gaps."""
     if not series:
         return box.nothing()
-    shades = {name: looks.colour(name, place) for place, (name, _) in enumerate(series)}
-    series, unit = pile(series, looks.stacked), looks.unit()
+    shades = {name: style.colour(name, place) for place, (name, _) in enumerate(series)}
+    series, unit = pile(series, style.stacked), style.unit()
     values = [value for _, points in series for _, value in points if math.isfinite(value)]
     low, high = min(0, *values, 0), max(*values, 0)
     high = high if high > low else low + 1
@@ -166,7 +166,7 @@ def lines(box, series, looks, span):
                 continue
             path.append(f"{'L' if before is not None and at - before < 1.5 else 'M'}{x(at):.1f} {y(value):.1f}")
             before = at
-        dash = ' stroke-dasharray="6 5"' if looks.dashed(name) else ""
+        dash = ' stroke-dasharray="6 5"' if style.dashed(name) else ""
         # A line of one point is seen as a dot.
         box.parts.append(f'<path d="{"".join(path)}h.1" fill="none" stroke="{shades[name]}" stroke-width="1.6"{dash}/>')
 

@@ -47,6 +47,6 @@ def has_data(samples):
     return any(not math.isnan(value) for _, value in samples)
 
 
-def read(prometheus, panels, at):
-    """What each panel shows at a time: pairs of panel, and the samples of each of its targets."""
-    return [(panel, [prometheus.query(target.expr, at) for target in panel.targets]) for panel in panels]
+def read(prometheus, panel, at):
+    """What a panel shows at a time: the samples of each of its targets."""
+    return [prometheus.query(target.expr, at) for target in panel.targets]

@@ -151,7 +151,7 @@ async fn sweep(
     for _ in 0..STEPS_MAX {
         let due = store.due(sale, STEP_IDS_MAX).await?;
         if due.is_unknown {
-            store.unregister(sale, generation).await?;
+            store.unregister_absent(sale, generation).await?;
             return Ok(round);
         }
         if due.is_deleted {

@@ -18,7 +18,8 @@ from servers import Caller, eventually
 
 # Who means to pay has time, also on a slow machine; who does not leaves a hold that ends soon.
 HOLD_SECONDS, SHORT_SECONDS, BUYER_LIMIT = 30, 1, 3
-OPENS_IN_SECONDS = 6
+# Long enough for Prometheus to see it shut.
+OPENS_IN_SECONDS = 8
 CROWD_THREADS = 3
 
 

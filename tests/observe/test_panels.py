@@ -114,6 +114,22 @@ def test_what_has_no_data_is_there_at_all():
     assert set(expected.TRUE_ALERTS) | set(expected.NO_SERIES) | expected.MACHINE <= set(dict(ALERTS))
 
 
+def test_variables_have_values(seen):
+    empty = {(variable.dashboard, variable.name) for variable in dashboards.variables()
+             if not any(variable.label in labels for labels, _ in seen.running.prometheus.query(variable.selector, seen.quiet))}
+    assert empty == set(expected.NO_VALUES)
+
+
+def test_what_is_drawn_over_panels_comes_from_series_that_exist(seen):
+    drawn = {}
+    for annotation in dashboards.annotations(rate_interval="15s"):
+        for selector in promql.selectors(annotation.expr):
+            assert seen.running.prometheus.query(selector.text, seen.quiet), annotation
+        found = seen.running.prometheus.query_range(annotation.expr, seen.begun, seen.quiet, servers.SCRAPE_SECONDS)
+        drawn[annotation.name] = {labels["sale"] for labels, _ in found}
+    assert "encore" in drawn["opened"], drawn
+
+
 @pytest.mark.parametrize("alert", dict(ALERTS))
 def test_an_alert_looks_at_series_that_exist(alert, seen):
     missing = {text for name, text in seen.missing if name == alert}

@@ -24,7 +24,8 @@ class Cost:
 
     def lines(self):
         share = self.cpu_milliseconds / 1000 / EVERY_SECONDS
-        yield f"A scrape at {self.skus} watched SKUs takes {self.milliseconds:.1f} ms (median of {SCRAPES * BATCHES}) and has {self.size:,} bytes."
+        yield (f"A scrape at {self.skus} watched SKUs takes {self.milliseconds:.1f} ms (median of {SCRAPES * BATCHES}) "
+               f"and has {self.size:,} bytes.")
         yield (f"It costs the process {self.cpu_milliseconds:.1f} ms of CPU (median of {BATCHES} x {SCRAPES}): "
                f"{share:.2%} of a core at one scrape in {EVERY_SECONDS} s.")
 

@@ -5,7 +5,8 @@ NO_DATA = {
     ("stockade-service", "Errors by route"): "no request fails in a healthy story",
 } | {
     ("stockade-service", panel): "k6 plays no part in the story"
-    for panel in ("Requests of k6", "Duration at k6, p99", "Virtual users", "Dropped iterations", "Checks", "Failed requests of k6")
+    for panel in ("Requests of k6", "Duration at k6, p99", "Virtual users", "Dropped iterations", "Checks",
+                  "Failed requests of k6")
 }
 
 # (dashboard, variable): why Prometheus knows no values of it.

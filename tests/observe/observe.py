@@ -72,7 +72,7 @@ def show_alerts(prometheus):
 
 
 def main():
-    print("Two instances, a Redis and a Prometheus are started, and a story is told to them. This takes half a minute.", flush=True)
+    print("Two instances, a Redis and a Prometheus are started, and a story is told to them: half a minute.", flush=True)
     with servers.running("release") as running:
         prometheus = running.prometheus
         with Story(running.instances) as story:

@@ -110,7 +110,8 @@ def picture(recording, uid, of):
     for row in board["panels"]:
         if row["type"] == "row":
             x, y, _, height = place(row["gridPos"])
-            parts.append(svg.text(x + 4, y + height - 9, f"{'▸' if row['collapsed'] else '▾'} {row['title']}", 14, weight="500"))
+            mark = "▸" if row["collapsed"] else "▾"
+            parts.append(svg.text(x + 4, y + height - 9, f"{mark} {row['title']}", 14, weight="500"))
             foot = max(foot, y + height)
     for panel, how in style.panels(rate_interval=RATE_INTERVAL, time_range=f"{round(recording.end - recording.begin)}s"):
         if panel.dashboard == uid and not how.folded:
@@ -119,7 +120,8 @@ def picture(recording, uid, of):
             draw(recording, box, panel, how)
             parts += box.parts
             foot = max(foot, y + height)
-    caption = f"Drawn by `make pictures` from Prometheus data of {of}; not a screenshot of Grafana. Single values are those at the end."
+    caption = (f"Drawn by `make pictures` from Prometheus data of {of}; not a screenshot of Grafana. "
+               "Single values are those at the end.")
     return svg.page(board["title"], caption, foot + svg.GAP, parts)
 
 
@@ -140,7 +142,8 @@ def main():
         write(recording, uids - {COORDINATION}, "a `make demo` run")
     if COORDINATION in uids:
         with story() as recording:
-            write(recording, [COORDINATION], "the tests' story at two instances (`make demo` has no locks, orders, barriers or webhooks)")
+            write(recording, [COORDINATION],
+                  "the tests' story at two instances (`make demo` has no locks, orders, barriers or webhooks)")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,14 @@ def selectors(expr):
     """All selectors of an expression."""
     strings = []
     # Strings may hold brackets and braces: they are put away first, and put back last.
-    bare = re.sub(rf"({STRING})|#[^\n]*", lambda found: strings.append(found[1]) or f'"{len(strings) - 1}"' if found[1] else "", expr)
+
+    def put_away(found):
+        if found[0].startswith("#"):
+            return ""  # a comment
+        strings.append(found[0])
+        return f'"{len(strings) - 1}"'
+
+    bare = re.sub(rf"{STRING}|#[^\n]*", put_away, expr)
     found = re.finditer(rf"(?<![\w:.\"])({NAME})\s*({BRACES})?(?!\s*\()(?![\w:])", CLAUSE.sub("", bare))
 
     def whole(text):

@@ -36,7 +36,7 @@ class Style:
         found = usual
         for entry in self.overrides:
             how, what = entry["matcher"]["id"], entry["matcher"]["options"]
-            if name == what if how == "byName" else re.fullmatch(what, name):
+            if name == what if how == "byName" else re.fullmatch(what.strip("/"), name):
                 found = next((said["value"] for said in entry["properties"] if said["id"] == key), found)
         return found
 

@@ -13,7 +13,8 @@ COLOURS = ["#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b
 NAMED = {"green": "#73bf69", "red": "#f2495c", "yellow": "#fade2a", "orange": "#ff9830", "blue": "#5794f2", "text": "#d8d9da",
          "purple": "#b877d9", "transparent": "#d8d9da"}
 TEXT, DIM, LINE, BACK, PANEL = "#d8d9da", "#8e8e8e", "#2c3235", "#111217", "#181b1f"
-LEGEND_ROWS_MAX = 3
+# A panel gives a line of its legend to each so many pixels.
+LEGEND_ROW_OF = 50
 
 
 def colour(name):
@@ -49,7 +50,8 @@ class Box:
         self.left, self.right, self.top, self.bottom = x + PAD, x + width - PAD, y + HEAD, y + height - PAD
 
     def middle(self, words, size, fill):
-        self.parts.append(text((self.left + self.right) / 2, (self.top + self.bottom + size * 0.6) / 2, words, size, fill, "middle"))
+        x, y = (self.left + self.right) / 2, (self.top + self.bottom + size * 0.6) / 2
+        self.parts.append(text(x, y, words, size, fill, "middle"))
 
     def nothing(self, words=None):
         self.middle(words or "no data in this run", 13, DIM)
@@ -75,9 +77,10 @@ def bars(box, series, style):
     most = max((value for _, value in series if math.isfinite(value)), default=0) or 1
     name_width = (box.right - box.left) * 0.35
     for place, (name, value) in enumerate(series[:rows]):
-        y, long = box.top + place * 20, box.right - box.left - name_width - 80
+        y = box.top + place * 20
+        long = max(1, (box.right - box.left - name_width - 80) * min(1, max(0, value / most)))
         box.parts += [text(box.left, y + 13, fitted(name, name_width - 6), 12),
-                      rect(box.left + name_width, y + 3, max(1, long * min(1, max(0, value / most))), 12, style.shade(name, value)),
+                      rect(box.left + name_width, y + 3, long, 12, style.shade(name, value)),
                       text(box.right, y + 13, style.say(name, value), 12, TEXT, "end")]
 
 
@@ -117,9 +120,10 @@ def legend(box, entries):
         row.append((x, name, shade))
         x += width
     rows.append(row)
-    if len(rows) > LEGEND_ROWS_MAX:
-        left_out = sum(map(len, rows[LEGEND_ROWS_MAX - 1:]))
-        rows = [*rows[:LEGEND_ROWS_MAX - 1], [(-14, f"and {left_out} more", PANEL)]]
+    most = max(2, round((box.bottom - box.top) / LEGEND_ROW_OF))
+    if len(rows) > most:
+        left_out = sum(map(len, rows[most - 1:]))
+        rows = [*rows[:most - 1], [(-14, f"and {left_out} more", PANEL)]]
     top = box.bottom - 14 * len(rows) + 6
     for line, row in enumerate(rows):
         for x, name, shade in row:
@@ -142,7 +146,8 @@ def axes(box, bottom, span, low, high, label, base=10):
         box.parts += [rect(left, y(value), right - left, 0.5, LINE), text(left - 6, y(value) + 4, label(value), 11, DIM, "end")]
     for at in steps(0, span[1] - span[0], max(2, (right - left) / 70)):
         if at:
-            box.parts.append(text(x(span[0] + at), foot + 14, f"{at:.0f} s", 11, DIM, "middle"))
+            middle = min(x(span[0] + at), right - 8)
+            box.parts.append(text(middle, foot + 14, f"{at:.0f} s", 11, DIM, "middle"))
     return x, y
 
 

@@ -15,8 +15,9 @@ import promql
 import pytest
 import rules
 import servers
+from client import Client
 from servers import eventually
-from story import Client, Story
+from story import Story
 
 PANELS = dashboards.panels(rate_interval="15s")
 ALERTS, RECORDED = rules.exprs(), dict(rules.records())
@@ -50,6 +51,10 @@ class Seen:
 
 def total(prometheus, expr, at=None):
     return sum(value for _, value in prometheus.query(f"sum({expr})", at))
+
+
+def by_labels(samples):
+    return {tuple(sorted(labels.items())): value for labels, value in samples}
 
 
 def levels(client):
@@ -166,7 +171,7 @@ def test_what_is_of_the_store_does_not_double_with_a_second_instance(seen):
             metrics = {SUFFIX.sub("", selector.metric) for selector in promql.selectors(target.expr)}
             if not metrics or not metrics <= store_wide:
                 continue
-            both, alone = (dict((tuple(sorted(labels.items())), value) for labels, value in prometheus.query(target.expr, seen.quiet))
+            both, alone = (by_labels(prometheus.query(target.expr, seen.quiet))
                            for prometheus in (seen.running.prometheus, seen.alone))
             assert both.keys() == alone.keys(), (name_of(panel), target.expr)
             for labels, value in both.items() if not metrics & MOMENTARY else ():
@@ -196,9 +201,9 @@ def test_counters_are_what_the_clients_did(seen):
     prometheus, story = seen.running.prometheus, seen.story
 
     def grown(expr):
-        counted = {tuple(sorted(labels.items())): value for labels, value in prometheus.query(expr, seen.quiet)}
-        for labels, value in prometheus.query(expr, seen.begun):
-            counted[tuple(sorted(labels.items()))] -= value
+        counted = by_labels(prometheus.query(expr, seen.quiet))
+        for labels, value in by_labels(prometheus.query(expr, seen.begun)).items():
+            counted[labels] -= value
         return {tuple(value for _, value in labels): count for labels, count in counted.items() if count}
 
     calls = collections.Counter()
@@ -210,7 +215,8 @@ def test_counters_are_what_the_clients_did(seen):
     assert {(method, names.sub("{}", route), status): count for (method, route, status), count in requests.items()} == calls
 
     def said(outcome, *routes):
-        return sum(count for (route, _, _, word), count in story.seen.items() if word == outcome and (not routes or route in routes))
+        return sum(count for (route, _, _, word), count in story.seen.items()
+                   if word == outcome and (not routes or route in routes))
 
     # Not `acquired` and `released`: orders take locks as well.
     assert grown('sum by (outcome) (stockade_locks_total{outcome=~"lock_held|not_owner|renewed"})') == {

@@ -125,9 +125,13 @@ def picture(recording, uid, of):
     return svg.page(board["title"], caption, foot + svg.GAP, parts)
 
 
+def path_of(uid):
+    return OUT / f"{uid.removeprefix('stockade-')}.svg"
+
+
 def write(recording, uids, of):
     for uid in uids:
-        path = OUT / f"{uid.removeprefix('stockade-')}.svg"
+        path = path_of(uid)
         path.write_text(picture(recording, uid, of))
         size = path.stat().st_size
         print(f"{path.relative_to(servers.ROOT)}: {size:,} bytes, {recording.end - recording.begin:.0f} s of data", flush=True)

@@ -83,7 +83,7 @@ class Acts:
         for client in (one, two):
             _, answer = client.expect("200", "POST", "/v1/sales/drop/reservations/bulk", {"requests": requests}, name)
         for result in answer["results"][1::2]:
-            if result["status"] != 409:  # sold out
+            if result["reservation"]:  # not sold out
                 path = f"/v1/sales/drop/reservations/{result['reservation']['id']}"
                 one.expect("200 confirmed", "POST", f"{path}/confirm")
         self.stopped.wait(1)
@@ -188,7 +188,7 @@ class Acts:
         one.expect("200", "GET", f"{path}/wait?seconds=1")
         two.expect("200", "POST", f"{path}/arrivals", {"participant": "only"})
         answer, _ = two.fetch("GET", f"{path}/live")  # ends with the barrier
-        if answer.status != 200:
+        if answer.status not in (200, 503):
             raise Wrong(f"{path}/live: {answer.status}")
 
     def webhooks(self, name, chance, one, two):
@@ -212,7 +212,7 @@ class Acts:
             self.stream = connection.sock
             answer = connection.getresponse()
             heard = 0
-            while heard < 50 and not self.stopped.is_set():
+            while answer.status == 200 and heard < 50 and not self.stopped.is_set():
                 line = answer.readline()
                 if not line and not self.stopped.is_set():
                     raise Wrong("the stream of events ended")

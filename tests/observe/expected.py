@@ -21,5 +21,8 @@ NOT_SHOWN: dict[str, str] = {}
 # Alert that is true in the story: why that is right.
 TRUE_ALERTS = {"StockadeWebhookDeadLetters": "the story has an endpoint that answers 410 for good"}
 
+# Panels of those that have data where Redis did not answer in time once.
+SLOW_MACHINE = {("stockade-service", "Errors by route")}
+
 # Alerts that say how fast this machine and its disk are at the moment: they must not fire, but may be true for a moment.
 MACHINE = {"StockadeSlow", "StockadePoolStarved", "StockadeFsyncSlow"}

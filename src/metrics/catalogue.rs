@@ -151,6 +151,8 @@ catalogue! {
         "When the doors of a sale open, if it says so, since unix epoch in seconds.";
     SALES_LEFT_OUT "stockade_sales_left_out" Store Kind::Gauge,
         "Sales without series of their own, because there are more than the limit.";
+    SALES_UNREADABLE "stockade_sales_unreadable" Store Kind::Gauge,
+        "Sales that cannot be shown: their stock does not add up, or holds what no script wrote.";
     SKUS_LEFT_OUT "stockade_skus_left_out" Store Kind::Gauge,
         "SKUs without series of their own, because there are more than the limit.";
     REDIS_INFO "stockade_redis_info" Store Kind::Gauge,

@@ -20,9 +20,9 @@ from resp import Client  # noqa: E402
 
 
 @contextlib.contextmanager
-def folder():
+def folder(where=None):
     """A folder that is gone afterwards."""
-    path = tempfile.mkdtemp(prefix="stockade-demo-")
+    path = tempfile.mkdtemp(prefix="stockade-demo-", dir=where)
     try:
         yield path
     finally:

@@ -19,6 +19,8 @@ RULES = ROOT / "grafana/prometheus/alerts.yml"
 SCRAPE_SECONDS = 1
 AUDIT_SECONDS = 5
 DEADLINE_SECONDS = 60
+# Where tests keep what Redis writes: they are not about this machine's disk, and what else writes to it.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def binary(profile):
@@ -136,13 +138,13 @@ class Servers:
 
 
 @contextlib.contextmanager
-def running(profile="debug"):
+def running(profile, redis_folder=None):
     """Redis, two instances, Prometheus; all of them, and their files, are gone afterwards."""
     program = binary(profile)
     with contextlib.ExitStack() as stack:
-        home = stack.enter_context(folder())
+        home, data = stack.enter_context(folder()), stack.enter_context(folder(redis_folder))
         # As in production: durable, and with a limit.
-        redis = stack.enter_context(Redis(home, "--maxmemory", "512mb", "--maxmemory-policy", "noeviction"))
+        redis = stack.enter_context(Redis(data, "--maxmemory", "512mb", "--maxmemory-policy", "noeviction"))
         instances = [stack.enter_context(Instance(home, program, f"unix://{redis.path}", name)) for name in ("one", "two")]
         prometheus = stack.enter_context(Prometheus(home, [instance.address for instance in instances]))
         prometheus.wait_scraped()

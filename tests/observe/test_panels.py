@@ -70,7 +70,7 @@ def levels(client):
 def seen():
     """Tells the story, reads everything while it is told, and waits until all is quiet."""
     with contextlib.ExitStack() as stack:
-        running = stack.enter_context(servers.running())
+        running = stack.enter_context(servers.running("debug", servers.MEMORY))
         prometheus, (one, _) = running.prometheus, running.instances
         # What the same dashboards say where only one of the two is scraped.
         alone = stack.enter_context(servers.Prometheus(running.home, [one.address], "alone"))

@@ -8,10 +8,11 @@ use crate::http::{self, Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
 use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
+use crate::store::watched::WatchLimits;
 use crate::store::{PoolConfig, Shared, Store, live};
 use crate::trace::Sampling;
 use crate::webhooks::{Egress, Sender};
-use crate::workers::{auditor, key_watch, notifier, recovery, sweeper};
+use crate::workers::{auditor, key_watch, notifier, recovery, redis_watch, sweeper};
 use actix_web::dev::Server;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
@@ -52,6 +53,7 @@ pub struct Application {
     drain: Duration,
     audit_interval: Option<Duration>,
     events_kept: EventsKept,
+    watch_limits: WatchLimits,
     sender: Sender,
 }
 
@@ -88,8 +90,20 @@ impl Application {
             retention_ms: i64::try_from(options.events_retention_seconds * 1000)?,
             entries_max: options.events_max,
         };
+        let watch_limits = WatchLimits { sales: options.metrics_sales_max, skus: options.metrics_skus_max };
         let drain = options.drain();
-        Ok(Self { main, ops, access, shared, draining, drain, audit_interval, events_kept, sender })
+        Ok(Self {
+            main,
+            ops,
+            access,
+            shared,
+            draining,
+            drain,
+            audit_interval,
+            events_kept,
+            watch_limits,
+            sender,
+        })
     }
 
     /// Where it listens.
@@ -112,6 +126,8 @@ impl Application {
         let handles = (self.main.server.handle(), self.ops.as_ref().map(|ops| ops.server.handle()));
         let sweeper =
             sweeper::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics), self.events_kept);
+        let redis_watch =
+            redis_watch::run(Store::open(&self.shared)?, Arc::clone(&self.shared.metrics), self.watch_limits);
         let recovery_store = Store::open(&self.shared)?;
         let auditor_store = Store::open(&self.shared)?;
         let auditor = async {
@@ -137,6 +153,7 @@ impl Application {
             ended = &mut ops => return ended.context("the server of probes and metrics failed"),
             () = keep_up(&self.shared.metrics) => {} // never ends
             () = sweeper => {} // nor does this
+            () = redis_watch => {}
             () = recovery::run(recovery_store) => {}
             () = auditor => {}
             () = &mut notifier => {}

@@ -9,12 +9,18 @@ mod caches;
 pub mod catalogue;
 mod labels;
 mod locks;
+mod page;
+mod process;
 mod requests;
+mod sales;
+mod store_wide;
 mod streams;
 mod webhooks;
 
 pub use caches::CacheMetrics;
+pub use page::Sample;
 pub use requests::HttpMetrics;
+pub use sales::{SALES_MAX, SaleCounts};
 pub use webhooks::WebhookMetrics;
 
 use catalogue::{Kind, METRICS, OTHER};
@@ -43,12 +49,9 @@ pub struct Metrics {
     pool_wait: Histogram,
     redis_errors: HashMap<&'static str, Counter>,
     caches: HashMap<&'static str, CacheMetrics>,
-    holds_open: Gauge,
-    holds_overdue: Gauge,
     redis_up: Gauge,
-    orphans: Gauge,
-    violations: Gauge,
-    last_audit: Gauge,
+    sales: sales::BusiestSales,
+    store_wide: store_wide::StoreWide,
     webhooks: WebhookMetrics,
     streams_open: HashMap<&'static str, Gauge>,
     stream_seconds: HashMap<&'static str, Histogram>,
@@ -61,14 +64,18 @@ fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
 impl Metrics {
     /// Describes and registers everything.
     pub fn new() -> Result<Self, BuildError> {
+        Self::with_sales_max(SALES_MAX)
+    }
+
+    /// The same; at most `sales_max` sales get series of what they were answered.
+    pub fn with_sales_max(sales_max: usize) -> Result<Self, BuildError> {
         let recorder = catalogue::builder()?.build_recorder();
         for metric in METRICS {
+            let (name, help) = (metric.name.into(), metric.help().into());
             match metric.kind {
-                Kind::Counter => recorder.describe_counter(metric.name.into(), None, metric.help.into()),
-                Kind::Gauge => recorder.describe_gauge(metric.name.into(), None, metric.help.into()),
-                Kind::Histogram(_) => {
-                    recorder.describe_histogram(metric.name.into(), None, metric.help.into())
-                }
+                Kind::Counter => recorder.describe_counter(name, None, help),
+                Kind::Gauge => recorder.describe_gauge(name, None, help),
+                Kind::Histogram(_) => recorder.describe_histogram(name, None, help),
             }
         }
         let counter = |name, labels: &[_]| recorder.register_counter(&key(name, labels), &ORIGIN);
@@ -111,12 +118,9 @@ impl Metrics {
                 .iter()
                 .map(|cache| (*cache, CacheMetrics::new(&recorder, cache)))
                 .collect(),
-            holds_open: gauge(catalogue::HOLDS_OPEN, &[]),
-            holds_overdue: gauge(catalogue::HOLDS_OVERDUE, &[]),
             redis_up: gauge(catalogue::REDIS_UP, &[]),
-            orphans: gauge(catalogue::ORPHANS, &[]),
-            violations: gauge(catalogue::CONSERVATION_VIOLATIONS, &[]),
-            last_audit: gauge(catalogue::LAST_AUDIT, &[]),
+            sales: sales::BusiestSales::new(sales_max),
+            store_wide: store_wide::StoreWide::default(),
             webhooks: WebhookMetrics::new(&recorder),
             streams_open: catalogue::STREAM_ROUTES
                 .iter()
@@ -210,27 +214,6 @@ impl Metrics {
         self.redis_up.set(if up { 1.0 } else { 0.0 });
     }
 
-    /// Open holds, over all sales.
-    pub fn holds_open(&self, count: u64) {
-        self.holds_open.set(count as f64);
-    }
-
-    /// Open holds past their deadline, over all sales.
-    pub fn holds_overdue(&self, count: u64) {
-        self.holds_overdue.set(count as f64);
-    }
-
-    /// Ids without a sound record, over all sales.
-    pub fn orphans(&self, count: u64) {
-        self.orphans.set(count as f64);
-    }
-
-    /// What the last background audit has found, over all sales, and when it ended.
-    pub fn audited(&self, violations: u64, finished_at_ms: u64) {
-        self.violations.set(violations as f64);
-        self.last_audit.set(finished_at_ms as f64 / 1_000.0);
-    }
-
     /// Of webhooks.
     pub fn webhooks(&self) -> &WebhookMetrics {
         &self.webhooks
@@ -248,13 +231,18 @@ impl Metrics {
 
     /// The page that Prometheus reads.
     pub fn render(&self) -> String {
-        self.handle.render()
+        let mut page = self.handle.render();
+        self.sales.write(&mut page);
+        self.store_wide.write(&mut page);
+        process::write(&mut page);
+        page
     }
 
-    /// Moves what histograms have recorded into their buckets. To be called every few seconds: between two reads of
-    /// the page their samples pile up in memory otherwise.
+    /// Moves what histograms have recorded into their buckets, and sees which sales are the busiest. To be called every
+    /// few seconds: between two reads of the page samples pile up in memory otherwise.
     pub fn upkeep(&self) {
         self.handle.run_upkeep();
+        self.sales.choose();
     }
 }
 

@@ -11,6 +11,7 @@ pub mod deliveries;
 pub mod error;
 pub mod events;
 pub mod group_commit;
+pub mod health;
 pub mod ids;
 mod incarnations;
 pub mod intake;
@@ -31,6 +32,7 @@ pub mod scripts;
 pub mod stock;
 pub mod sweep;
 pub mod transaction;
+pub mod watched;
 pub mod webhooks;
 
 pub use barriers::{BarrierFilter, Bucket, MustBeNew, Watching};

@@ -4,4 +4,5 @@ pub mod auditor;
 pub mod key_watch;
 pub mod notifier;
 pub mod recovery;
+pub mod redis_watch;
 pub mod sweeper;

@@ -42,6 +42,21 @@ pub enum SaleStatus {
     Open,
 }
 
+impl SaleStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Scheduled, Self::Open, Self::Paused, Self::Closed];
+
+    /// The word of JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Paused => "paused",
+            Self::Scheduled => "scheduled",
+            Self::Open => "open",
+        }
+    }
+}
+
 /// The operator's switch of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {

@@ -75,6 +75,8 @@ pub const SCRIPTS: &[&str] = &[
 ];
 /// Values of `state` of a connection.
 pub const CONNECTION_STATES: &[&str] = &["idle", "in_use"];
+/// Values of `state` of units.
+pub const STOCK_STATES: [&str; 4] = ["available", "held", "sold", "granted"];
 /// Values of `cache`.
 pub const CACHES: &[&str] = &["levels", "pages"];
 /// Values of `result` of a cache: it had it, it did not, it had an old one that somebody else was making anew.

@@ -17,7 +17,7 @@ fn counters_are_there_before_anything_happened() {
         assert!(page.lines().any(|there| there == line), "{line}\n{page}");
     }
     for metric in METRICS {
-        assert!(page.contains(&format!("# HELP {} {}", metric.name, metric.help)), "{}", metric.name);
+        assert!(page.contains(&format!("# HELP {} {}\n", metric.name, metric.help())), "{}", metric.name);
     }
 }
 

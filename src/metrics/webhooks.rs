@@ -1,17 +1,16 @@
 //! What is counted of webhooks.
 
 use super::{ORIGIN, catalogue, key};
-use metrics::{Counter, Gauge, Histogram, Recorder};
+use metrics::{Counter, Histogram, Recorder};
 use metrics_exporter_prometheus::PrometheusRecorder;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Counters, and the store's backlog, as a worker last saw it.
+/// What is counted of deliveries.
 pub struct WebhookMetrics {
     deliveries: HashMap<&'static str, Counter>,
     delay: Histogram,
     skipped: Counter,
-    backlog: Gauge,
 }
 
 impl WebhookMetrics {
@@ -24,7 +23,6 @@ impl WebhookMetrics {
                 .collect(),
             delay: recorder.register_histogram(&key(catalogue::WEBHOOK_DELAY, &[]), &ORIGIN),
             skipped: counter(catalogue::WEBHOOK_SKIPPED, &[]),
-            backlog: recorder.register_gauge(&key(catalogue::WEBHOOK_BACKLOG, &[]), &ORIGIN),
         }
     }
 
@@ -43,10 +41,5 @@ impl WebhookMetrics {
     /// So many events will not reach an endpoint, or so many entries any.
     pub fn skipped(&self, count: u64) {
         self.skipped.increment(count);
-    }
-
-    /// What waits in the store.
-    pub fn backlog(&self, count: u64) {
-        self.backlog.set(count as f64);
     }
 }

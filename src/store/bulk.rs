@@ -47,7 +47,7 @@ impl Store {
             };
             let read = |now, retry_at, text: &str| reply::decision(sale, now, retry_at, text);
             let answers = self.commit_all(sale, Class::Bulk, step.len(), prepare, read).await;
-            decided.extend(answers.into_iter().map(|answer| self.count("reserve", answer)));
+            decided.extend(answers.into_iter().map(|answer| self.count(sale, "reserve", answer)));
         }
         decided
     }

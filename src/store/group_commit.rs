@@ -182,12 +182,12 @@ impl Committer {
                         let call = call_for(verb.script(&self.scripts), &call, &alone);
                         let reply = connection.call_one(&call).await.and_then(reply::batch);
                         drop(call);
-                        let undecided = self.deliver(alone, reply, false);
+                        let undecided = self.deliver(sale, alone, reply, false);
                         deferred.extend(undecided.deferred);
                     }
                 }
                 reply => {
-                    let undecided = self.deliver(batch, reply, true);
+                    let undecided = self.deliver(sale, batch, reply, true);
                     deferred.extend(undecided.deferred);
                     self.expire_and_retry(sale, connection, verb, undecided.short, undecided.overdue).await;
                 }
@@ -230,10 +230,11 @@ impl Committer {
             let mut replies = connection.call_all(&calls).await.into_iter();
             drop(calls);
             if let Some(Ok(Ok(reply))) = replies.next().map(|reply| reply.and_then(reply::batch)) {
-                reply.answers.iter().for_each(|answer| self.count_expired(reply.now, answer));
+                reply.answers.iter().for_each(|answer| self.count_expired(sale, reply.now, answer));
             }
             let reply = replies.next().unwrap_or_else(|| Err(StoreError::Reply("no answer".into())));
-            let undecided = self.deliver(short, reply.and_then(reply::batch), round < EXPIRE_ROUNDS_MAX);
+            let undecided =
+                self.deliver(sale, short, reply.and_then(reply::batch), round < EXPIRE_ROUNDS_MAX);
             short = undecided.short;
             overdue = undecided.overdue;
             // A retake reads few records; none of a retry's can be deferred that was not deferred before.
@@ -242,11 +243,12 @@ impl Committer {
     }
 
     /// Counts a hold that was found overdue, whichever verb found it.
-    fn count_expired(&self, now: Timestamp, answer: &str) {
+    fn count_expired(&self, sale: &SaleHandle, now: Timestamp, answer: &str) {
         if let Some(expired) = reply::newly_expired(now, answer) {
             self.metrics.expired_late_by(expired.late_by);
             self.metrics.units("expired", expired.units);
             self.metrics.reservation("expire", "expired");
+            self.metrics.sale_answered(Some(&sale.counts), "expired", 1);
         }
     }
 
@@ -254,6 +256,7 @@ impl Committer {
     /// holds are overdue.
     fn deliver(
         &self,
+        sale: &SaleHandle,
         batch: Vec<SalePending>,
         reply: Result<Result<BatchReply, CallRefusal>, StoreError>,
         may_retry: bool,
@@ -278,7 +281,7 @@ impl Committer {
         };
         let BatchReply { now, retry_at, overdue, answers } = reply;
         for (pending, text) in batch.into_iter().zip(answers) {
-            self.count_expired(now, &text);
+            self.count_expired(sale, now, &text);
             if text == "deferred" {
                 undecided.deferred.push(pending);
             } else if may_retry && !overdue.is_empty() && reply::fell_short(&text) {

@@ -6,6 +6,7 @@ use super::keys::SaleKeys;
 use super::reply::CallRefusal;
 use super::{Decided, Store, StoreError};
 use crate::domain::{Decision, Refusal, SaleId, Timestamp};
+use crate::metrics::SaleCounts;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared as SharedFuture};
 use redis::Value;
@@ -20,6 +21,8 @@ pub struct SaleHandle {
     pub keys: SaleKeys,
     pub(super) ids: IdMaker,
     pub(super) lane: Lane<SaleQueues>,
+    /// What it was answered.
+    pub(super) counts: Arc<SaleCounts>,
 }
 
 type Loaded = Result<Option<Arc<SaleHandle>>, StoreError>;
@@ -87,8 +90,8 @@ impl Store {
         if let Some(known) = self.sales.get(sale).filter(|known| known.generation == generation) {
             return Ok(Some(known)); // it has the queues that others wait in
         }
-        let handle =
-            Arc::new(SaleHandle { generation, keys, ids: IdMaker::new(id_key), lane: Lane::default() });
+        let (ids, counts) = (IdMaker::new(id_key), self.committer.metrics.sale(sale.as_str()));
+        let handle = Arc::new(SaleHandle { generation, keys, ids, lane: Lane::default(), counts });
         self.sales.insert(sale.clone(), Arc::clone(&handle));
         Ok(Some(handle))
     }

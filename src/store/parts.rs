@@ -44,7 +44,7 @@ impl Store {
         prepare: impl Fn(&SaleHandle) -> Request,
     ) -> Decided<Reservation> {
         let decided = self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await;
-        self.count("reserve", decided.and_then(|decision| check_id(decision, part)))
+        self.count(sale, "reserve", decided.and_then(|decision| check_id(decision, part)))
     }
 
     /// Takes the deadline off a part: from now on only its order decides. `Pinned`, or `Replayed` if it is pinned or
@@ -84,6 +84,6 @@ impl Store {
         args: &[&str],
     ) -> Decided<Reservation> {
         let args = |_: &SaleHandle| args.iter().map(|arg| (*arg).to_owned()).collect();
-        self.count(counted_as, self.settle(verb, sale, part, None, |_| None, args).await)
+        self.count(sale, counted_as, self.settle(verb, sale, part, None, |_| None, args).await)
     }
 }

@@ -37,7 +37,7 @@ impl Store {
     ) -> Decided<Reservation> {
         let prepare = |handle: &SaleHandle| request.prepared(handle.ids.reservation(caller, key), None);
         let decided = self.commit(sale, prepare, |now, at, text| reply::decision(sale, now, at, text)).await;
-        self.count("reserve", decided)
+        self.count(sale, "reserve", decided)
     }
 
     pub(super) async fn settle(
@@ -76,14 +76,14 @@ impl Store {
             ]
         };
         let decided = self.settle(Verb::Confirm, sale, id, request.fence.as_ref(), |_| None, args).await;
-        self.count("confirm", decided)
+        self.count(sale, "confirm", decided)
     }
 
     /// Gives held units back.
     pub async fn release(&self, sale: &SaleId, id: ReservationId, request: Release) -> Decided<Reservation> {
         let args = |_: &SaleHandle| vec![NO_ORDER.into()];
         let decided = self.settle(Verb::Release, sale, id, request.fence.as_ref(), |_| None, args).await;
-        self.count("release", decided)
+        self.count(sale, "release", decided)
     }
 
     /// Moves the deadline of a hold.
@@ -101,7 +101,7 @@ impl Store {
             vec![(request.hold_seconds * 1000).to_string(), operation + &fingerprint]
         };
         let decided = self.settle(Verb::Extend, sale, id, None, |_| None, args).await;
-        self.count("extend", decided)
+        self.count(sale, "extend", decided)
     }
 
     /// Gives sold units back. With lines it is a delta, and needs a key.
@@ -124,7 +124,7 @@ impl Store {
         };
         let args = |_: &SaleHandle| vec![lines.clone(), restock.into(), fingerprint.clone()];
         let decided = self.settle(Verb::Return, sale, id, None, operation, args).await;
-        self.count("return", decided)
+        self.count(sale, "return", decided)
     }
 
     /// Gives the units of overdue holds back, and says how many holds it was.
@@ -155,11 +155,15 @@ impl Store {
         Ok(count)
     }
 
-    pub(super) fn count(&self, verb: &'static str, decided: Decided<Reservation>) -> Decided<Reservation> {
+    pub(super) fn count(
+        &self,
+        sale: &SaleId,
+        verb: &'static str,
+        decided: Decided<Reservation>,
+    ) -> Decided<Reservation> {
         let metrics = &self.committer.metrics;
-        match &decided {
+        let word = match &decided {
             Ok(Decision::Done(outcome, reservation)) => {
-                metrics.reservation(verb, outcome.as_str());
                 let units = |count: fn(&ReservationLine) -> u64| reservation.lines.iter().map(count).sum();
                 match outcome {
                     Outcome::Held | Outcome::Released => {
@@ -170,10 +174,13 @@ impl Store {
                     }
                     _ => {}
                 }
+                outcome.as_str()
             }
-            Ok(Decision::Refused(refusal)) => metrics.reservation(verb, refusal.code()),
-            Err(error) => metrics.reservation(verb, error.code()),
-        }
+            Ok(Decision::Refused(refusal)) => refusal.code(),
+            Err(error) => error.code(),
+        };
+        metrics.reservation(verb, word);
+        metrics.sale_answered(self.sales.get(sale).as_ref().map(|handle| &*handle.counts), word, 1);
         decided
     }
 

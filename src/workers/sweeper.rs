@@ -91,7 +91,6 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
         let begun = Instant::now();
         let pause = match round(&store, &kept).await {
             Ok(done) => {
-                metrics.redis_up(true);
                 metrics.holds_open(done.holds_open);
                 metrics.holds_overdue(done.holds_overdue);
                 metrics.orphans(done.orphans);
@@ -106,7 +105,6 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
                 done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
             }
             Err(error) => {
-                metrics.redis_up(false);
                 warn!(%error, "The sweeper could not finish its round: {error}");
                 PAUSE_MAX
             }

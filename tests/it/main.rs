@@ -27,6 +27,7 @@ mod races;
 mod reads;
 mod receiver;
 mod redis_server;
+mod redis_watch;
 mod repair;
 mod rules;
 mod sandbox;

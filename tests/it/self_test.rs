@@ -28,6 +28,8 @@ async fn passes_as_the_user_that_the_readme_makes() {
     let shared = shared_with(format!("{}?user=stockade&pass=secret", server.url()));
     let store = Store::open(&shared).unwrap();
     store.check_server().await.unwrap();
+    let health = store.redis_health().await.unwrap();
+    assert!(health.slowlog_entries.is_some() && health.spikes_ms.is_some() && health.buffer_bytes.is_some());
     let tested = store.self_test().await;
     let refused: redis::Value = redis_cmd(&mut server.connection().await, &["ACL", "LOG"]).await;
     tested.unwrap_or_else(|error| panic!("{error}: {refused:?}"));

@@ -29,6 +29,13 @@ pub fn store_on(server: &RedisServer) -> Store {
     Store::open(&shared_on(server)).unwrap()
 }
 
+/// What a process shows under this name, labels included.
+pub fn sample(shared: &Shared, series: &str) -> Option<f64> {
+    let page = shared.metrics.render();
+    let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    Some(value.parse().unwrap())
+}
+
 /// The program of an example. Cargo builds examples beside tests, but not where one test binary is asked for.
 pub fn example_program(name: &str) -> PathBuf {
     let mut build = Command::new(env!("CARGO"));

@@ -178,3 +178,11 @@ fn files_are_short_enough_to_read() {
         }
     }
 }
+
+#[test]
+fn the_readme_tells_every_metric() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    for metric in stockade::metrics::catalogue::METRICS {
+        assert!(readme.contains(&format!("`{}", metric.name)), "{}", metric.name);
+    }
+}

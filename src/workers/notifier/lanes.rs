@@ -162,7 +162,7 @@ impl Lanes {
         for webhook in store.webhooks().await?.into_iter().map(|endpoint| endpoint.id).chain(targets) {
             waiting += store.due_deliveries(webhook, 0).await?.pending;
         }
-        self.crew.shared.metrics.webhooks().backlog(waiting);
+        self.crew.shared.metrics.webhook_backlog(waiting);
         Ok(())
     }
 }

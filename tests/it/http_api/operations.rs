@@ -1,5 +1,6 @@
 //! What operators ask for: probes, metrics, pages.
 
+use crate::sandbox::eventually;
 use crate::service::{InProcess, Sale, document, lines, shared_api};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -36,7 +37,8 @@ async fn every_metric_has_its_help_and_type() {
         let base =
             ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
         assert!(help.contains(name) || help.contains(base), "{name} has no help");
-        assert!(name.starts_with("stockade_") && value.is_finite(), "{series} {value}");
+        let is_ours = name.starts_with("stockade_") || name.starts_with("process_");
+        assert!(is_ours && value.is_finite(), "{series} {value}");
     }
     let counted = |verb: &str, outcome: &str| {
         let series = format!("stockade_reservations_total{{verb=\"{verb}\",outcome=\"{outcome}\"}}");
@@ -70,6 +72,9 @@ async fn no_client_makes_series() {
         hit(n).await;
     }
     sale.reserve("k", lines(&[("nothing", 1)])).await;
+    let watched = format!("stockade_sale_units{{sale=\"{}\",state=\"held\"}}", sale.name);
+    let metrics = async || names(service.api.metrics().await);
+    eventually("the sale is watched", async || metrics().await.contains(&watched)).await;
     let before = names(service.api.metrics().await);
     for from in (20..RANDOM_PATHS).step_by(50) {
         futures_util::future::join_all((from..from + 50).map(&hit)).await;

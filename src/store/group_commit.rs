@@ -162,11 +162,8 @@ impl Committer {
         let batches: Vec<(Verb, Vec<SalePending>)> =
             Verb::ORDER.iter().filter_map(|verb| batches.remove(verb).map(|batch| (*verb, batch))).collect();
         let calls: Vec<Cmd> = batches.iter().map(|(verb, batch)| self.call(*verb, sale, batch)).collect();
-        let scripts: Vec<Call<'_>> = batches
-            .iter()
-            .zip(&calls)
-            .map(|((verb, batch), call)| call_for(verb.script(&self.scripts), call, batch))
-            .collect();
+        let scripts: Vec<Call<'_>> =
+            batches.iter().zip(&calls).map(|((verb, batch), cmd)| self.carrying(*verb, cmd, batch)).collect();
         let begun = Instant::now();
         let replies = connection.call_all(&scripts).await;
         drop(scripts);
@@ -179,9 +176,8 @@ impl Committer {
                     for pending in batch {
                         let alone = vec![pending];
                         let call = self.call(verb, sale, &alone);
-                        let call = call_for(verb.script(&self.scripts), &call, &alone);
+                        let call = self.carrying(verb, &call, &alone);
                         let reply = connection.call_one(&call).await.and_then(reply::batch);
-                        drop(call);
                         let undecided = self.deliver(sale, alone, reply, false);
                         deferred.extend(undecided.deferred);
                     }
@@ -223,12 +219,8 @@ impl Committer {
             // With its source: were it unknown, it would be sent again only after the retry that needs it.
             let expire = self.scripts.expire.with_source(&expire);
             let retry = self.call(verb, sale, &short);
-            let calls = [
-                call_for(&self.scripts.expire, &expire, &short),
-                call_for(verb.script(&self.scripts), &retry, &short),
-            ];
+            let calls = [self.carrying(Verb::Expire, &expire, &short), self.carrying(verb, &retry, &short)];
             let mut replies = connection.call_all(&calls).await.into_iter();
-            drop(calls);
             if let Some(Ok(Ok(reply))) = replies.next().map(|reply| reply.and_then(reply::batch)) {
                 reply.answers.iter().for_each(|answer| self.count_expired(sale, reply.now, answer));
             }

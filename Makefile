@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
-.PHONY: help run demo demo-lua strategies receiver test check openapi bench clean
+.PHONY: help run demo demo-lua strategies receiver test check openapi dashboards alerts bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -53,6 +53,16 @@ check: ## Format, lints, documentation, openapi.json and what is made from it
 openapi: ## Make openapi.json and the clients' types from the handlers
 	@scripts/setup.sh clients
 	scripts/openapi.sh write
+
+dashboards: ## Make grafana/dashboards from grafana/src
+	@scripts/setup.sh observe
+	.tools/python/bin/python grafana/generate.py write
+
+alerts: ## Check and test the alert rules
+	@scripts/setup.sh observe
+	.tools/bin/promtool check config grafana/prometheus/prometheus.yml
+	.tools/bin/promtool check rules --lint-fatal grafana/prometheus/alerts.yml
+	.tools/bin/promtool test rules grafana/prometheus/tests/*.yml
 
 bench: ## Measure on this machine
 	@scripts/setup.sh bench

@@ -15,8 +15,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const SALES_MAX: usize = 50;
 /// A sale without series must be so much busier than one that has them.
 const CLEARLY: f64 = 1.25;
+/// Words that every sale with series has at 0: a rate sees nothing of a counter that begins at 1, and the first second
+/// of a sale is what matters most.
+const AT_ZERO: [&str; 5] = ["held", "sold_out", "confirmed", "released", "expired"];
 /// What is left of a sale's past at each look.
 const DECAY: f64 = 0.5;
+/// So much at least a sale counts that somebody watches.
+const EXPECTED: f64 = 0.1;
 /// Below this a sale that no store remembers is forgotten: a minute or two after its last answer.
 const FORGOTTEN: f64 = 0.001;
 
@@ -110,6 +115,16 @@ impl BusiestSales {
         counts
     }
 
+    /// Makes entries for sales that are about to be asked, and keeps them.
+    fn expect<'a>(&self, sales: impl Iterator<Item = &'a str>) {
+        for sale in sales {
+            self.counts_of(sale);
+            if let Some(known) = self.tracked().get_mut(sale) {
+                known.recent = known.recent.max(EXPECTED);
+            }
+        }
+    }
+
     /// Sees which sales are the busiest.
     pub(super) fn choose(&self) {
         let mut tracked = self.tracked();
@@ -137,7 +152,8 @@ impl BusiestSales {
     pub(super) fn write(&self, page: &mut String) {
         let mut samples = Vec::new();
         let mut add = |sale: &str, counts: &[u64]| {
-            for (word, count) in self.words.iter().zip(counts).filter(|(_, count)| **count > 0) {
+            let is_shown = |(word, count): &(&&str, &u64)| **count > 0 || AT_ZERO.contains(word);
+            for (word, count) in self.words.iter().zip(counts).filter(is_shown) {
                 samples.push(Sample::new(*count as f64).with("sale", sale).with("outcome", *word));
             }
         };
@@ -170,6 +186,11 @@ impl Metrics {
         self.sales.counts_of(sale)
     }
 
+    /// These sales are there, and the doors may open any moment.
+    pub fn expect_sales<'a>(&self, sales: impl IntoIterator<Item = &'a str>) {
+        self.sales.expect(sales.into_iter());
+    }
+
     /// Reservations of a sale were answered so, whatever the verb; without counts it is none that anybody knows.
     pub fn sale_answered(&self, counts: Option<&SaleCounts>, outcome: &str, count: u64) {
         let place = self.sales.places.get(outcome).copied().unwrap_or(self.sales.words.len() - 1);
@@ -181,12 +202,14 @@ impl Metrics {
 mod tests {
     use super::*;
 
+    const SERIES: &str = "stockade_sale_reservations_total{sale=\"";
+
     fn page(sales: &BusiestSales) -> Vec<String> {
         let mut page = String::new();
         sales.write(&mut page);
         page.lines()
-            .filter(|line| line.starts_with("stockade_"))
-            .map(|line| line["stockade_sale_reservations_total{sale=\"".len()..].to_owned())
+            .filter(|line| line.starts_with(SERIES) && !line.ends_with(" 0"))
+            .map(|line| line[SERIES.len()..].to_owned())
             .collect()
     }
 
@@ -245,5 +268,25 @@ mod tests {
             }
         }
         assert!(page(&metrics.sales).len() <= 3 * 2 + 2, "{:?}", page(&metrics.sales));
+        let samples = metrics.render().lines().filter(|line| line.starts_with(SERIES)).count();
+        assert!(samples <= 4 * (AT_ZERO.len() + 2), "{samples}");
+    }
+
+    #[test]
+    fn a_sale_that_is_watched_has_counters_at_0_before_anybody_asks() {
+        let metrics = Metrics::with_sales_max(3).expect("buckets are legal");
+        metrics.expect_sales(["drop"]);
+        for word in AT_ZERO {
+            let line = format!("{SERIES}drop\",outcome=\"{word}\"}} 0");
+            assert!(metrics.render().contains(&line), "{line}");
+        }
+        // For as long as somebody watches.
+        for _ in 0..50 {
+            metrics.expect_sales(["drop"]);
+            metrics.upkeep();
+        }
+        assert!(metrics.render().contains("\"drop\""));
+        (0..50).for_each(|_| metrics.upkeep());
+        assert!(!metrics.render().contains("\"drop\""));
     }
 }

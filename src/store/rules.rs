@@ -119,7 +119,8 @@ impl Store {
                 Executed::Done(answer) => {
                     let decided = read_put(sale, &reply::texts(answer)?)?;
                     if let Decision::Done(_, answer) = &decided {
-                        // A list that ran between the two may have removed the entry of a sale that was not there yet.
+                        // A list or a sweeper that looked between the two may have removed the entry of a sale that was not
+                        // there yet.
                         self.register(sale, &answer.sale.generation).await?;
                     }
                     return Ok(decided);

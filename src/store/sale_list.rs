@@ -1,9 +1,11 @@
 //! The registry of sales, and the list that is made from it.
 
 use super::checks::SELF_TEST;
+use super::keys::SaleKeys;
 use super::{Store, StoreError, keys, reply};
 use crate::domain::page::PAGE_LIMIT_MAX;
 use crate::domain::{Caller, Page, PageRequest, Sale, SaleId};
+use redis::Value;
 
 /// Sales with their incarnations, and the cursor of the next page.
 type Entries = (Vec<(SaleId, String)>, Option<String>);
@@ -23,7 +25,7 @@ impl Store {
                         items.push(found);
                     }
                 }
-                _ => self.unregister(&sale, &generation).await?,
+                _ => self.unregister_absent(&sale, &generation).await?,
             }
         }
         Ok(Page { items, next })
@@ -67,8 +69,24 @@ impl Store {
         Ok((entries.iter().filter_map(split).collect(), next))
     }
 
-    /// Removes an entry that stands for no incarnation.
-    pub async fn unregister(&self, sale: &SaleId, generation: &str) -> Result<(), StoreError> {
+    /// Removes an entry that stood for no incarnation when somebody looked.
+    ///
+    /// A sale is registered, created, and registered once more. Both of the latter may have come between that look and
+    /// the removal here, and a sale without an entry would never be swept: so it is looked at again.
+    pub async fn unregister_absent(&self, sale: &SaleId, generation: &str) -> Result<(), StoreError> {
+        self.unregister(sale, generation).await?;
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(SaleKeys::new(sale).rules()).arg("generation");
+        match self.query(&cmd).await? {
+            Value::BulkString(present) if present == generation.as_bytes() => {
+                self.register(sale, generation).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the entry of an incarnation that is gone for good.
+    pub(super) async fn unregister(&self, sale: &SaleId, generation: &str) -> Result<(), StoreError> {
         let mut cmd = redis::cmd("ZREM");
         cmd.arg(keys::SALES).arg(keys::sales_entry(sale, generation));
         self.query(&cmd).await.map(drop)

@@ -3,25 +3,18 @@
 //! Any number of processes may: a script gives each order to one of them. It is no part of the sweeper, since it waits for
 //! the locks of sales, and holds must expire meanwhile.
 
+use super::pace;
 use crate::domain::{OrderId, Timestamp};
 use crate::store::keys::{ORDER_BUCKETS, OrderKeys};
 use crate::store::{Store, StoreError, ids};
 use futures_util::future::join_all;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tracing::{debug, warn};
 
 /// Ids of one kind that a step handles.
 const STEP_IDS_MAX: usize = 100;
 /// Steps of one bucket in a round.
 const STEPS_MAX: usize = 50;
-/// The longest pause between two rounds.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The shortest.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// A round takes at most a twentieth of the time.
-const PAUSE_ROUNDS: u32 = 20;
-/// Unless that would make orders wait longer than this.
-const REST_MAX: Duration = Duration::from_secs(5);
 
 /// What one round did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,14 +36,14 @@ pub async fn run(store: Store) {
                 if done.recovered + done.forgotten > 0 {
                     debug!(?done, "Recovered {} orders", done.recovered);
                 }
-                done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
+                pace::until_due(done.next_in_ms)
             }
             Err(error) => {
                 warn!(%error, "Orders could not be looked after: {error}");
-                PAUSE_MAX
+                pace::PAUSE_MAX
             }
         };
-        tokio::time::sleep(pause.max((begun.elapsed() * PAUSE_ROUNDS).min(REST_MAX))).await;
+        pace::rest(begun, pause).await;
     }
 }
 

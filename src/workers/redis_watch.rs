@@ -43,6 +43,7 @@ pub async fn round(store: &Store, metrics: &Metrics, limits: WatchLimits) -> Res
             metrics.redis_up(true);
             metrics.see(of_redis(&health));
             metrics.see(of_stock(&watched));
+            metrics.expect_sales(watched.sales.iter().map(|sale| sale.sale.as_str()));
             Ok(())
         }
         Err(error) => {

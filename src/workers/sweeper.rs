@@ -6,13 +6,14 @@
 
 mod buckets;
 
+use super::pace;
 use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
 use crate::store::intake::Source;
 use crate::store::sweep::{Due, EventsKept, Purge, TOMBSTONE_MS, Trimmed};
 use crate::store::{Store, StoreError, checks};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tracing::{debug, warn};
 
 /// Ids of one kind that a step handles.
@@ -25,14 +26,6 @@ pub const PURGE_STEPS_MAX: usize = 10;
 const SALES_AT_ONCE: usize = 8;
 /// Sales of one page of the registry.
 const PAGE_SALES: usize = 200;
-/// The longest pause between two rounds: a hold that another process made a moment ago may be due by then.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The shortest.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// A round takes at most a twentieth of the time.
-const PAUSE_ROUNDS: u32 = 20;
-/// Unless that would make holds wait longer than this.
-const REST_MAX: Duration = Duration::from_secs(5);
 
 /// What one round saw and did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,15 +95,14 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
                 if done.has_done() {
                     debug!(?done, "Swept: {} holds expired", done.expired);
                 }
-                done.next_in_ms.map_or(PAUSE_MAX, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
+                pace::until_due(done.next_in_ms)
             }
             Err(error) => {
                 warn!(%error, "The sweeper could not finish its round: {error}");
-                PAUSE_MAX
+                pace::PAUSE_MAX
             }
         };
-        let rest = (begun.elapsed() * PAUSE_ROUNDS).min(REST_MAX);
-        tokio::time::sleep(pause.max(rest)).await;
+        pace::rest(begun, pause).await;
     }
 }
 
@@ -159,7 +151,7 @@ async fn sweep(
     for _ in 0..STEPS_MAX {
         let due = store.due(sale, STEP_IDS_MAX).await?;
         if due.is_unknown {
-            store.unregister(sale, generation).await?;
+            store.unregister_absent(sale, generation).await?;
             return Ok(round);
         }
         if due.is_deleted {

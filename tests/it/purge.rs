@@ -165,3 +165,26 @@ async fn a_purge_goes_on_after_kill_9() {
     assert_eq!(dbsize(&mut server.connection().await).await, 0);
     assert_eq!(put(&next).await, "created");
 }
+
+/// It found nothing under an entry; before it removes that, the sale is created and registered once more.
+#[tokio::test]
+async fn who_looked_too_early_takes_no_sale_off_the_list() {
+    let server = RedisServer::start();
+    let shop = Shop::open(&server, &[("red", 5)]).await;
+    let Ok(Decision::Done(_, sale)) = shop.store.sale(&shop.sale).await else { panic!("there is a sale") };
+    let page = PageRequest { limit: 10, after: None };
+    let entries = async || shop.store.sale_entries(&page).await.unwrap().0;
+    let entry = (shop.sale.clone(), sale.generation.clone());
+    shop.store.unregister_absent(&shop.sale, &sale.generation).await.unwrap();
+    assert_eq!(entries().await, std::slice::from_ref(&entry));
+    // One that nobody has created, or whose sale is another one by now, goes.
+    let mut redis = server.connection().await;
+    for name in [shop.sale.as_str(), "nobody"] {
+        let _: u64 = redis_cmd(&mut redis, &["ZADD", "st:sales", "0", &format!("{name}:0123")]).await;
+    }
+    assert_eq!(entries().await.len(), 3);
+    for (name, generation) in entries().await {
+        shop.store.unregister_absent(&name, &generation).await.unwrap();
+    }
+    assert_eq!(entries().await, [entry]);
+}

@@ -1,5 +1,6 @@
 //! Spans as a collector gets them. Built with the feature `otlp` only: `cargo test --features otlp --test otlp`.
 
+#![cfg(feature = "otlp")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
 
 mod collector;

@@ -46,12 +46,14 @@ test: ## All tests, on real servers
 	cd clients/typescript && npm test --silent
 	.tools/python/bin/python -m pytest -q clients/python
 	.tools/python/bin/python -m pytest -q tests/observe
+	cargo test --locked --features otlp --test otlp
 	cargo test --locked
 
 check: ## Format, lints, documentation, openapi.json and what is made from it
 	@scripts/setup.sh check
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --features otlp --lib --bins --test otlp -- -D warnings
 	luacheck --quiet lua
 	.tools/python/bin/openapi-spec-validator openapi.json
 	scripts/openapi.sh check

@@ -53,7 +53,13 @@ async fn audit(options: &Options, sale: Option<&SaleId>, repair: bool) -> Result
 
 /// Starts what is missing, checks what is there, serves.
 async fn serve(options: &Options) -> Result<()> {
-    telemetry::init(options.log)?;
+    let telemetry = telemetry::init(options.log)?;
+    let served = serve_until_stopped(options).await;
+    telemetry.end().await;
+    served
+}
+
+async fn serve_until_stopped(options: &Options) -> Result<()> {
     let stop = app::stop_signal()?;
     let access = Access::of(options)?;
     let metrics = Metrics::with_sales_max(options.metrics_sales_max).context("the metrics are not sound")?;

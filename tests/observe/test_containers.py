@@ -176,6 +176,13 @@ def test_dependencies_are_built_around_empty_crates(tmp_path):
     assert "stockade" in [target["name"] for target in package["targets"] if target["kind"] == ["bin"]]
 
 
+def test_manifests_name_no_target_that_the_image_lacks():
+    """Cargo refuses a manifest that names a file which is not there; what is not named is looked for, and may be missing."""
+    for manifest in ("Cargo.toml", "bench/Cargo.toml"):
+        named = tomllib.loads((ROOT / manifest).read_text())
+        assert not [kind for kind in ("bin", "test", "example", "bench") if kind in named], manifest
+
+
 def test_program_is_built_anew_over_the_empty_crates():
     """Cargo goes by times: without `touch` the image would have the empty program."""
     *_, dependencies, lua, src, program = [rest for name, rest in stages()[0] if name in ("COPY", "RUN")]

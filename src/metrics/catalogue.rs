@@ -112,7 +112,7 @@ catalogue! {
     WEBHOOK_BACKLOG "stockade_webhook_backlog" Store Kind::Gauge,
         "Deliveries that wait in the store, and entries of events that are not turned into deliveries yet.";
     LOCKS "stockade_locks_total" Process Kind::Counter,
-        "Calls about locks by operation and the word of their answer.";
+        "Calls about locks by operation and the word of their answer, those of orders included.";
     LOCK_WAIT "stockade_lock_wait_seconds" Process SECONDS,
         "Time from the call to the lease, of those who got one.";
     LOCK_HELD "stockade_lock_held_seconds" Process LONG_SECONDS,

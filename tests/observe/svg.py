@@ -59,7 +59,7 @@ class Box:
 
 def stat(box, series, style):
     """Big numbers, side by side; a name below where there are several, or where it is wanted."""
-    series = series[:max(1, int((box.right - box.left) / 80))]
+    series = series[:max(1, int((box.right - box.left) / 60))]
     width = (box.right - box.left) / len(series)
     for place, (name, value) in enumerate(series):
         shown, middle = style.say(name, value), box.left + width * (place + 0.5)

@@ -3,7 +3,8 @@
 
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
-.PHONY: help run demo demo-lua strategies receiver test check openapi dashboards bench clean
+SCRIPT ?= smoke
+.PHONY: help run demo demo-lua strategies receiver test check openapi dashboards load bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -36,6 +37,7 @@ test: ## All tests, on real servers
 	cd clients/typescript && npm test --silent
 	.tools/python/bin/python -m pytest -q clients/python
 	.tools/python/bin/python -m pytest -q tests/observe
+	.tools/python/bin/python -m pytest -q tests/load
 	cargo test --locked
 
 check: ## Format, lints, documentation, openapi.json and what is made from it
@@ -45,6 +47,7 @@ check: ## Format, lints, documentation, openapi.json and what is made from it
 	luacheck --quiet lua
 	.tools/python/bin/openapi-spec-validator openapi.json
 	scripts/openapi.sh check
+	cd load-tests && npm run --silent check
 	.tools/python/bin/mypy --config-file clients/python/pyproject.toml
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --document-private-items
 
@@ -55,6 +58,11 @@ openapi: ## Make openapi.json and the clients' types from the handlers
 dashboards: ## Make grafana/dashboards from grafana/src
 	@scripts/setup.sh observe
 	.tools/python/bin/python grafana/generate.py write
+
+load: ## A load test with k6: SCRIPT=flash_sale RATE=200 DURATION=20s (load-tests/README.md lists all; BASE_URL=: not its own service)
+	@scripts/setup.sh load
+	$(if $(BASE_URL),,cargo build --release --locked --bin stockade)
+	@python3 load-tests/run.py '$(SCRIPT)' $(foreach knob,$(filter-out SCRIPT=%,$(MAKEOVERRIDES)),'$(knob)')
 
 bench: ## Measure on this machine
 	@scripts/setup.sh bench

@@ -9,8 +9,6 @@ import { booksChecked, drift, loadSeconds, overdueUnits, oversold, unaccounted }
 /** @typedef {{ name: string, skus: string[] }} Sale */
 /** @typedef {{ startedMs: number, sales: Sale[] }} Opened what setup hands to everybody */
 
-/** How long beyond the last deadline the sweeper may need to give units back. */
-const GRACE_S = 30;
 const POLL_S = 0.25;
 /** Warming up: so many connections, for at most so long. */
 const WARM_CONNECTIONS = 16;
@@ -23,7 +21,7 @@ const WARM_S = 10;
  */
 export const timeouts = (settings) => ({
   setupTimeout: '60s',
-  teardownTimeout: `${settings.HOLD_SECONDS + 2 * GRACE_S}s`,
+  teardownTimeout: `${settings.HOLD_SECONDS + settings.GRACE_SECONDS + 60}s`,
 });
 
 /**
@@ -52,7 +50,7 @@ export function warmUp(settings, path) {
   for (;;) {
     const bad = http.batch(reads).find(({ status }) => status !== 200);
     if (!bad) return;
-    if (Date.now() > latest) throw new Error(`${url}: ${bad.status || bad.error} ${bad.body || ''}`);
+    if (bad.status !== 503 || Date.now() > latest) throw new Error(`${url}: ${bad.status || bad.error} ${bad.body || ''}`);
     sleep(POLL_S);
   }
 }
@@ -156,7 +154,7 @@ export function checkBooks(settings, opened) {
  */
 function checkSale(settings, name) {
   const joined = settings.SALE_ID.length > 0;
-  const latest = Date.now() + (settings.HOLD_SECONDS + GRACE_S) * 1000;
+  const latest = Date.now() + (settings.HOLD_SECONDS + settings.GRACE_SECONDS) * 1000;
   let books = levels(settings, name);
   while (books.some((level) => level.held > 0) && Date.now() < latest) {
     sleep(POLL_S);

@@ -61,9 +61,14 @@ const COMMON = {
   SUMMARY_DIR: plain,
 };
 
+/** What those know that have a sale: a default for SALE_ID says so. */
+const OF_SALES = {
+  SALE_ID: sales,
+  GRACE_SECONDS: whole(1, 3600),
+};
+
 /** What only those know that have a default for it. */
 const OWN = {
-  SALE_ID: sales,
   SKUS: whole(1, 1000),
   STOCK: whole(1, 1000000000),
   HOLD_SECONDS: whole(1, 3600),
@@ -76,6 +81,7 @@ const DEFAULTS = {
   API_KEY: '',
   P99_MS: '500',
   LATENCY_MS_MAX: '1000',
+  GRACE_SECONDS: '30',
   SUMMARY_DIR: '.',
 };
 
@@ -90,6 +96,7 @@ const DEFAULTS = {
  * @property {number} LATENCY_MS_MAX as long as an arrival may take before others are dropped: sets the number of VUs
  * @property {string} SUMMARY_DIR folder of the results
  * @property {string[]} SALE_ID the sales to join; none: open fresh ones
+ * @property {number} GRACE_SECONDS how long after the last deadline all holds must have ended
  * @property {number} SKUS kinds of units in a sale
  * @property {number} STOCK units of each SKU
  * @property {number} HOLD_SECONDS how long a hold lasts
@@ -110,7 +117,7 @@ export function read(script, own) {
   /** @type {Record<string, string | number>} */
   const defaults = { ...DEFAULTS, ...own };
   /** @type {Record<string, Kind<unknown>>} */
-  const known = { ...COMMON };
+  const known = { ...COMMON, ...('SALE_ID' in own ? OF_SALES : {}) };
   for (const [name, kind] of Object.entries(OWN)) {
     if (name in own) known[name] = kind;
   }
@@ -118,7 +125,7 @@ export function read(script, own) {
     if (name && !(name in known)) throw new Error(`${script} has no knob ${name}. It has ${Object.keys(known).join(', ')}`);
   }
   /** @type {Record<string, unknown>} */
-  const settings = { script, SALE_ID: [], SKUS: 1, STOCK: 1, HOLD_SECONDS: 1, LOST_PERCENT: 1, PARTICIPANTS: 2 };
+  const settings = { script, SALE_ID: [], GRACE_SECONDS: 30, SKUS: 1, STOCK: 1, HOLD_SECONDS: 1, LOST_PERCENT: 1, PARTICIPANTS: 2 };
   for (const [name, kind] of Object.entries(known)) {
     const text = __ENV[name] || `${defaults[name]}`;
     const value = text === '' ? (name === 'SALE_ID' ? [] : '') : kind.parse(text);

@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
 SCRIPT ?= smoke
-.PHONY: help run demo demo-lua strategies receiver test check openapi dashboards load bench clean
+.PHONY: help run demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -31,6 +31,16 @@ strategies: ## Eight ways to sell one hot SKU, three of which oversell (SVG=file
 receiver: ## Receive webhooks on 127.0.0.1:9000 and print them (SECRET=whsec_...)
 	@cargo run --quiet --locked --example webhook_receiver -- --secret '$(SECRET)'
 
+observe: ## Every panel and alert with its value, from two instances and Prometheus (KEEP=1: until Ctrl-C)
+	@scripts/setup.sh observe
+	cargo build --release --locked --bin stockade
+	@.tools/python/bin/python tests/observe/observe.py
+
+pictures: ## Draw the dashboards from Prometheus data of `make demo`: docs/pictures
+	@scripts/setup.sh observe
+	cargo build --release --locked --bin stockade
+	@.tools/python/bin/python tests/observe/pictures.py
+
 test: ## All tests, on real servers
 	@scripts/setup.sh test
 	cargo build --locked
@@ -38,12 +48,14 @@ test: ## All tests, on real servers
 	.tools/python/bin/python -m pytest -q clients/python
 	.tools/python/bin/python -m pytest -q tests/observe
 	.tools/python/bin/python -m pytest -q tests/load
+	cargo test --locked --features otlp --test otlp
 	cargo test --locked
 
 check: ## Format, lints, documentation, openapi.json and what is made from it
 	@scripts/setup.sh check
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --features otlp --lib --bins --test otlp -- -D warnings
 	luacheck --quiet lua
 	.tools/python/bin/openapi-spec-validator openapi.json
 	scripts/openapi.sh check
@@ -58,6 +70,12 @@ openapi: ## Make openapi.json and the clients' types from the handlers
 dashboards: ## Make grafana/dashboards from grafana/src
 	@scripts/setup.sh observe
 	.tools/python/bin/python grafana/generate.py write
+
+alerts: ## Check and test the alert rules
+	@scripts/setup.sh observe
+	.tools/bin/promtool check config grafana/prometheus/prometheus.yml
+	.tools/bin/promtool check rules --lint-fatal grafana/prometheus/alerts.yml
+	.tools/bin/promtool test rules grafana/prometheus/tests/*.yml
 
 load: ## A load test with k6: SCRIPT=flash_sale RATE=200 DURATION=20s (load-tests/README.md lists all; BASE_URL=: not its own service)
 	@scripts/setup.sh load

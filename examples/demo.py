@@ -145,9 +145,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--shoppers", type=int, default=SHOPPERS)
+    parser.add_argument("--port", type=int, help="of the Stockade, for whoever wants to watch; default: a free one")
     options = parser.parse_args()
     in_place = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    with folder() as home, Stockade(home) as service:
+    with folder() as home, Stockade(home, options.port) as service:
         caller = Caller(service.port)
         rules = {"buyer_limit": BUYER_LIMIT, "hold_seconds": HOLD_SECONDS,
                  "stock": {sku: {"initial": units} for sku, units in STOCK.items()}}

@@ -20,9 +20,9 @@ from resp import Client  # noqa: E402
 
 
 @contextlib.contextmanager
-def folder():
+def folder(where=None):
     """A folder that is gone afterwards."""
-    path = tempfile.mkdtemp(prefix="stockade-demo-")
+    path = tempfile.mkdtemp(prefix="stockade-demo-", dir=where)
     try:
         yield path
     finally:
@@ -38,13 +38,14 @@ def free_port():
 class Process:
     """A child that can be killed as if the power had gone, and started again on the same files. It ends with its block."""
 
-    def __init__(self, command, log):
-        self.command, self.log = command, log
+    def __init__(self, command, log, environment=None):
+        self.command, self.log, self.environment = command, log, environment
 
     def start(self):
         with open(self.log, "ab") as log:
             # A session of its own: Ctrl-C is for whoever runs the demo, and ends this in its turn.
-            self.child = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+            self.child = subprocess.Popen(
+                self.command, stdout=log, stderr=log, env=self.environment, start_new_session=True)
 
     def kill(self):
         self.child.kill()
@@ -67,10 +68,10 @@ class Process:
 class Stockade(Process):
     """`stockade serve` with its embedded engine."""
 
-    def __init__(self, home):
+    def __init__(self, home, port=None):
         if not os.path.exists(STOCKADE):
             raise SystemExit(f"{STOCKADE} is not there: use `make demo`, `make demo-lua` or `make load`")
-        self.data, self.port = os.path.join(home, "data"), free_port()
+        self.data, self.port = os.path.join(home, "data"), port or free_port()
         super().__init__([STOCKADE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.data],
                          os.path.join(home, "stockade.log"))
 
@@ -110,13 +111,18 @@ class Caller:
         self.port, self.connection = port, None
 
     def call(self, method, path, body=None, key=None):
+        answer, raw = self.fetch(method, path, body, key)
+        return answer.status, json.loads(raw or b"null")
+
+    def fetch(self, method, path, body=None, key=None):
+        """The answer (status and headers) and its body as it is."""
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
         raw = None if body is None else json.dumps(body)
         try:
             self.connection = self.connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
             self.connection.request(method, path, raw, headers)
             answer = self.connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"null")
+            return answer, answer.read()
         except BaseException:
             self.close()
             raise
@@ -139,13 +145,13 @@ class Caller:
 class Redis(Process):
     """A bare Redis with the durable settings that Stockade ships, so that the comparison is about the script."""
 
-    def __init__(self, home):
+    def __init__(self, home, *settings):
         local = os.path.join(ROOT, ".tools", "bin", "valkey-server")
         named = os.environ.get("STOCKADE_REDIS_SERVER")
         binary = named or shutil.which("redis-server") or shutil.which("valkey-server") or local
         self.path = os.path.join(home, "redis.sock")
         super().__init__([binary, "--port", "0", "--unixsocket", self.path, "--dir", home, "--appendonly", "yes",
-                          "--appendfsync", "always", "--save", ""], os.path.join(home, "redis.log"))
+                          "--appendfsync", "always", "--save", "", *settings], os.path.join(home, "redis.log"))
 
     def wait_ready(self):
         self.client()

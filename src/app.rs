@@ -10,6 +10,7 @@ use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
 use crate::store::watched::WatchLimits;
 use crate::store::{PoolConfig, Shared, Store, live};
+use crate::trace::Sampling;
 use crate::webhooks::{Egress, Sender};
 use crate::workers::{auditor, key_watch, notifier, recovery, redis_watch, sweeper};
 use actix_web::dev::Server;
@@ -70,6 +71,7 @@ impl Application {
         let streams_max = usize::try_from(options.event_streams_max)?;
         let streams = Data::new(Streams::new(streams_max, HEARTBEAT_EVERY, Arc::clone(&shared.metrics)));
         let sender = Sender::new(egress(options, &access)).context("there is no HTTP client")?;
+        let sender = sender.with_sampling(Sampling::from_env()?);
         let bind = |address, routes, workers| {
             let gate = Gate::new(&access, options, address);
             let metrics = Data::from(Arc::clone(&shared.metrics));

@@ -95,8 +95,8 @@ pub struct Options {
     #[arg(long, env = "STOCKADE_KEYS_FILE", global = true)]
     pub keys_file: Option<PathBuf>,
 
-    /// Name that `Host` may have on loopback without keys, beside localhost and addresses of loopback. May be given
-    /// several times, or with commas.
+    /// Name that `Host` may have where there are no keys, beside localhost and addresses of loopback. May be given several
+    /// times, or with commas. Where it is not given, a service that is not on loopback answers to any name.
     #[arg(long = "allowed-host", env = "STOCKADE_ALLOWED_HOST", value_delimiter = ',', global = true)]
     pub allowed_hosts: Vec<HostName>,
 

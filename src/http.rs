@@ -25,6 +25,7 @@ pub mod reservations;
 pub mod sales;
 pub mod stock;
 pub mod streams;
+mod trace_parent;
 pub mod webhooks;
 
 use crate::metrics::Metrics;

@@ -13,5 +13,6 @@ pub mod keys_command;
 pub mod metrics;
 pub mod store;
 pub mod telemetry;
+pub mod trace;
 pub mod webhooks;
 pub mod workers;

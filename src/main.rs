@@ -16,6 +16,9 @@ use stockade::{audit_command, http, keys_command, telemetry};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// A container, say, has no server and no folder to write to.
+const NO_REDIS: &str = "there is no STOCKADE_REDIS_URL, and a private Redis cannot be started";
+
 #[actix_web::main]
 async fn main() -> ExitCode {
     run(&Config::load()).await.unwrap_or_else(|error| {
@@ -40,7 +43,7 @@ async fn audit(options: &Options, sale: Option<&SaleId>, repair: bool) -> Result
     let metrics = Arc::new(Metrics::new().context("the metrics are not sound")?);
     let open = |url| Store::open(&Shared::new(app::pool_config(options, url), metrics));
     let Some(url) = &options.redis_url else {
-        let engine = EmbeddedRedis::start(&options.data_dir, Role::Tool).await?;
+        let engine = EmbeddedRedis::start(&options.data_dir, Role::Tool).await.context(NO_REDIS)?;
         let code = audit_command::run(&open(engine.url())?, sale, repair).await;
         engine.stop().await?;
         return Ok(code);
@@ -50,13 +53,19 @@ async fn audit(options: &Options, sale: Option<&SaleId>, repair: bool) -> Result
 
 /// Starts what is missing, checks what is there, serves.
 async fn serve(options: &Options) -> Result<()> {
-    telemetry::init(options.log)?;
+    let telemetry = telemetry::init(options.log)?;
+    let served = serve_until_stopped(options).await;
+    telemetry.end().await;
+    served
+}
+
+async fn serve_until_stopped(options: &Options) -> Result<()> {
     let stop = app::stop_signal()?;
     let access = Access::of(options)?;
     let metrics = Metrics::with_sales_max(options.metrics_sales_max).context("the metrics are not sound")?;
     let metrics = Arc::new(metrics);
     let Some(url) = &options.redis_url else {
-        let engine = EmbeddedRedis::start(&options.data_dir, Role::Service).await?;
+        let engine = EmbeddedRedis::start(&options.data_dir, Role::Service).await.context(NO_REDIS)?;
         let served = tokio::select! {
             served = serve_on(options, engine.url(), metrics, access, stop) => served,
             never = engine.supervise() => match never {},

@@ -47,6 +47,7 @@ pub use sales::PutAnswer;
 
 use crate::domain::{Decision, SaleId};
 use crate::metrics::Metrics;
+use crate::trace::spans;
 use group_commit::Committer;
 use ids::IdMaker;
 use incarnations::Loading;
@@ -58,6 +59,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
+use tracing::Instrument;
 
 /// A decision, or why there is none.
 pub type Decided<T> = Result<Decision<T>, StoreError>;
@@ -192,7 +194,7 @@ impl Store {
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let working = self.committer.runtime.spawn(work);
+        let working = self.committer.runtime.spawn(work.instrument(spans::current()));
         working.await.unwrap_or_else(|_| Err(StoreError::Unknown("the work was dropped".into())))
     }
 

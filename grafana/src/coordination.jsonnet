@@ -24,14 +24,14 @@ lib.dashboard(
   rows=[
     lib.row('At a glance', [
       lib.line(3, [
-        lib.stat('Leases', 'Locks acquired a second.', 'ops', [target(locks(labels='operation="acquire", outcome="acquired"'))]),
+        lib.stat('Leases', 'Locks acquired a second, those that orders take included.', 'ops', [target(locks(labels='operation="acquire", outcome="acquired"'))]),
         lib.stat('Locks refused', 'Acquisitions a second that met a lock held by somebody else.', 'ops', [
           target(locks(labels='operation="acquire", outcome="lock_held"')),
         ]) + lib.thresholds([['text', null], ['orange', 1e-9]]),
         lib.stat('Orders', 'Orders held a second.', 'ops', [target(orders(labels='outcome="held"'))]),
-        lib.stat('Orders recovered', 'Orders in the time shown that a process left half done and another one finished or undid.', 'short', [
+        lib.stat('Orders recovered', 'Orders in the time shown that nobody worked on any more: their time was over, or a process had left them half done. They were ended, finished or undone.', 'short', [
           times('orders_total', 'outcome="recovered"'),
-        ]) + lib.limits(1, 100) + lib.decimals(0),
+        ]) + lib.decimals(0),
       ]),
       lib.line(3, [
         lib.stat('Barriers timed out', 'Barriers in the time shown that ended before all had arrived.', 'short', [

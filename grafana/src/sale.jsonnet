@@ -130,9 +130,10 @@ lib.dashboard(
         + lib.zeroIsGood + lib.text('value_and_name'),
         lib.stat('Drift', 'Units by which available + held + sold differs from granted, by sale and by SKU. Must be 0.', 'short', balance(promql.drift))
         + lib.zeroIsGood + lib.text('value_and_name'),
-        lib.stat('Violations', 'What the last audit of all sales found wrong: figures that disagree, records that are missing. Must be 0.', 'short', [
+        lib.stat('Violations', 'What the last audit of all sales found wrong, ids without a record, and sales whose stock cannot be read. Must be 0.', 'short', [
           target(promql.store('stockade_conservation_violations'), 'books'),
           target(promql.store('stockade_orphans'), 'orphans'),
+          target(promql.store('stockade_sales_unreadable'), 'unreadable sales'),
         ]) + lib.zeroIsGood + lib.text('value_and_name'),
         lib.stat('Last audit', 'Time since the last audit of all sales came to its end.', 's', [
           target('time() - (%s > 0)' % lastAudit),

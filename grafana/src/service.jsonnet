@@ -89,6 +89,9 @@ lib.dashboard(
         lib.timeseries('Burn of the error budget', 'How many times faster than allowed the budget of 0.1 % is used up. Above 1 it will not last.', 'short', [
           target('%s / %g' % [errorRatio, budget], 'burn'),
         ]) + lib.colour('burn', 'red'),
+        lib.timeseries('Verbs', 'Answers a second to reserve, confirm and their like, by verb and outcome, over all sales.', 'reqps', [
+          target(promql.moving(promql.rate('stockade_reservations_total', ['verb', 'outcome'])), '{{verb}}: {{outcome}}'),
+        ]) + lib.stacked,
         lib.timeseries('Streams open', 'Streams and waits that are open, by route.', 'short', [
           target(promql.sum('stockade_http_streams_open', ['route']), '{{route}}'),
         ]),

@@ -39,14 +39,15 @@ pub const METRICS: Needs = Needs(&[Scope::Metrics, Scope::Operator]);
 #[derive(Clone)]
 pub struct Gate {
     access: Access,
-    /// Without keys, on loopback: more names that `Host` may have.
+    /// Without keys, on loopback or where names are given: more names that `Host` may have.
     hosts: Option<Vec<HostName>>,
 }
 
 impl Gate {
     /// Of the listener at `address`.
     pub fn new(access: &Access, options: &Options, address: SocketAddr) -> Self {
-        let checks_host = access.keys().is_none() && address.ip().is_loopback();
+        let knows_its_names = address.ip().is_loopback() || !options.allowed_hosts.is_empty();
+        let checks_host = access.keys().is_none() && knows_its_names;
         Self { access: access.clone(), hosts: checks_host.then(|| options.allowed_hosts.clone()) }
     }
 

@@ -3,26 +3,31 @@
 //! It sits at the resource, not at the app: there the route is known without matching it again, and its counters are
 //! at hand.
 
+mod log;
+
+pub use log::CallLog;
+
 use super::answer::STOCKADE_OUTCOME;
 use super::auth::{Gate, NOTHING, Needs};
 use super::problem::{Code, Problem, RETRY_AFTER_SECONDS};
 use super::request_id::{RequestIds, X_REQUEST_ID};
+use super::trace_parent::trace_parent;
 use crate::metrics::HttpMetrics;
+use crate::trace::spans;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::http::{ConnectionType, Method, StatusCode};
-use actix_web::{FromRequest, HttpRequest};
-use std::cell::Cell;
-use std::future::{Ready, ready};
+use log::{FailureLog, trace_id};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::watch;
+use tracing::Span;
 
-/// While the store is away every request fails: one line tells it.
-const FAILURE_LINE_EVERY: Duration = Duration::from_secs(1);
+/// What the API's paths begin with.
+const API: &str = "/v1";
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -75,73 +80,6 @@ impl Worker {
     }
 }
 
-/// Says that the store fails, once a second at most, and how often it did.
-#[derive(Default)]
-struct FailureLog {
-    last: Cell<Option<Instant>>,
-    unsaid: Cell<u64>,
-}
-
-impl FailureLog {
-    fn say(&self, id: &str, route: &str, problem: &Problem) {
-        let code = problem.code().as_str();
-        let cause = problem.cause().map(ToString::to_string).unwrap_or_default();
-        if problem.code().status() == 500 {
-            tracing::error!(request_id = id, route, code, ?cause, "A request met a fault");
-            return;
-        }
-        let due = self.last.get().is_none_or(|last| last.elapsed() >= FAILURE_LINE_EVERY);
-        if due {
-            let unsaid = self.unsaid.take();
-            self.last.set(Some(Instant::now()));
-            tracing::warn!(request_id = id, route, code, ?cause, unsaid, "Requests are answered 503");
-        } else {
-            self.unsaid.set(self.unsaid.get() + 1);
-        }
-    }
-}
-
-/// The call as log and `instance` name it: for handlers whose answers hold problems of their own.
-pub struct CallLog {
-    id: HeaderValue,
-    worker: Rc<Worker>,
-}
-
-impl CallLog {
-    /// The request's id.
-    pub fn id(&self) -> &str {
-        self.id.to_str().unwrap_or_default()
-    }
-
-    /// Logs a failure, as that of a whole call is.
-    pub fn say(&self, instance: &str, route: &str, problem: &Problem) {
-        self.worker.failures.say(instance, route, problem);
-    }
-
-    #[cfg(test)]
-    pub(super) fn for_test(id: &'static str) -> Self {
-        use clap::Parser;
-        let options =
-            crate::config::Config::try_parse_from(["stockade"]).expect("defaults are legal").options;
-        let access = crate::api_keys::Access::of(&options).expect("loopback needs no keys");
-        let gate = Gate::new(&access, &options, options.listen);
-        Self { id: HeaderValue::from_static(id), worker: Rc::new(Worker::new(Draining::default(), gate)) }
-    }
-}
-
-impl FromRequest for CallLog {
-    type Error = Problem;
-    type Future = Ready<Result<Self, Problem>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let (id, worker) = (request.headers().get(X_REQUEST_ID), request.app_data::<Rc<Worker>>());
-        ready(match (id, worker) {
-            (Some(id), Some(worker)) => Ok(Self { id: id.clone(), worker: Rc::clone(worker) }),
-            _ => Err(Problem::new(Code::Internal)),
-        })
-    }
-}
-
 /// The layer of one route.
 pub struct Layer {
     /// Pattern of its path, as metrics and log name it.
@@ -170,12 +108,27 @@ pub struct KnownMethod {
 pub struct Begun {
     id: HeaderValue,
     at: Instant,
+    /// Of the work for it.
+    pub span: Span,
 }
 
 impl Layer {
     /// Before the handler.
     pub fn begin(&self, request: &mut ServiceRequest) -> Begun {
-        Begun { id: self.worker.request_ids.of(request), at: Instant::now() }
+        let (id, at) = (self.worker.request_ids.of(request), Instant::now());
+        // Probes and documents would be most of what is recorded.
+        let is_wanted = spans::may_be_on() && self.route.starts_with(API);
+        let span = if is_wanted { self.span(&id, request) } else { Span::none() };
+        Begun { id, at, span }
+    }
+
+    fn span(&self, id: &HeaderValue, request: &ServiceRequest) -> Span {
+        let incoming = spans::Incoming {
+            method: self.known(request.method()).map(|known| known.method.as_str()),
+            route: self.route,
+            request_id: id.to_str().unwrap_or_default(),
+        };
+        spans::request(&incoming, || trace_parent(request.headers()))
     }
 
     /// Whether the handler may run. A method that the route does not know needs no key to be refused.
@@ -191,11 +144,11 @@ impl Layer {
     /// After it.
     pub fn finish(&self, begun: Begun, answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
         let method = answer.request().method().clone();
-        let mut answer = self.with_problem_written(&begun.id, &method, answer);
+        let mut answer = self.with_problem_written(&begun, &method, answer);
         let status = answer.status();
         let head = answer.response_mut().head_mut();
         head.headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-        if self.route.starts_with("/v1") || status.as_u16() >= 400 {
+        if self.route.starts_with(API) || status.as_u16() >= 400 {
             head.headers.insert(header::CACHE_CONTROL, NO_STORE);
         }
         let body_is_unread = matches!(status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT);
@@ -206,7 +159,19 @@ impl Layer {
         let duration = (!is_stream).then(|| begun.at.elapsed());
         let metrics = self.known(&method).map_or(&self.other, |known| &known.metrics);
         metrics.answered(status.as_u16(), duration);
-        tracing::debug!(request_id = ?begun.id, %method, route = self.route, status = status.as_u16(), ?duration, "Answered");
+        if !begun.span.is_disabled() {
+            let outcome = answer.headers().get(STOCKADE_OUTCOME).and_then(|outcome| outcome.to_str().ok());
+            spans::answered(&begun.span, status.as_u16(), outcome);
+        }
+        tracing::debug!(
+            request_id = ?begun.id,
+            trace_id = trace_id(&begun.span, answer.request().headers()).map(display),
+            %method,
+            route = self.route,
+            status = status.as_u16(),
+            ?duration,
+            "Answered"
+        );
         answer.headers_mut().insert(X_REQUEST_ID, begun.id);
         answer
     }
@@ -214,19 +179,20 @@ impl Layer {
     /// Gives a problem its document, now that the request id is at hand.
     fn with_problem_written(
         &self,
-        id: &HeaderValue,
+        begun: &Begun,
         method: &Method,
         answer: ServiceResponse<BoxBody>,
     ) -> ServiceResponse<BoxBody> {
         let Some(problem) = answer.response().error().and_then(|error| error.as_error::<Problem>()) else {
             return answer;
         };
-        let id = id.to_str().unwrap_or_default();
+        let id = begun.id.to_str().unwrap_or_default();
         let code = problem.code();
         let document = problem.to_json(id);
         let allow = problem.allow().and_then(|methods| HeaderValue::try_from(methods).ok());
         if code.status() >= 500 {
-            self.worker.failures.say(id, self.route, problem);
+            let trace_id = trace_id(&begun.span, answer.request().headers());
+            self.worker.failures.say(id, trace_id, self.route, problem);
         }
         let mut answer = answer.map_body(|_, _| BoxBody::new(document));
         let headers = answer.headers_mut();

@@ -13,6 +13,7 @@ use actix_web::{FromRequest, Handler, Responder, Route};
 use futures_util::future::Either;
 use std::future::ready;
 use std::rc::Rc;
+use tracing::Instrument;
 
 /// A method of a path.
 pub struct KnownMethod {
@@ -81,6 +82,7 @@ impl Path {
                 Ok(()) => Either::Left(handler.call(request)),
                 Err(problem) => Either::Right(ready(Ok(request.error_response(problem)))),
             };
+            let answer = answer.instrument(begun.span.clone());
             async move { Ok(layer.finish(begun, answer.await?)) }
         }));
     }

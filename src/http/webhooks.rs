@@ -5,10 +5,11 @@ use super::body::{Body, Document, Nothing};
 use super::extract::{At, Query, Who};
 use super::idempotency::Key;
 use super::problem::{Code, Problem};
+use super::trace_parent::CallerSpan;
 use crate::domain::webhook::{PatchWebhook, RegisterWebhook, Webhook, WebhookSecret};
 use crate::domain::{Caller, Endpoint, Event, Outcome, Page, PageRequest, WebhookId, WebhookUrl};
 use crate::store::Store;
-use crate::webhooks::{Answer as Sent, Message, Sender, signature};
+use crate::webhooks::{Message, Sender, signature};
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
@@ -196,6 +197,7 @@ pub async fn test_webhook(
     Who(caller): Who,
     At(webhook): At<WebhookId>,
     Key(key): Key,
+    CallerSpan(parent): CallerSpan,
     _body: Body<Nothing>,
 ) -> Answer {
     check_caller(&caller)?;
@@ -205,14 +207,10 @@ pub async fn test_webhook(
     let event = Event::test(id.0, Webhook::from(&endpoint), at);
     let body = serde_json::to_vec(&event).map_err(|_| Problem::new(Code::Internal))?;
     let begun = Instant::now();
-    let sent = sender.send(&endpoint, &Message { id: event.id.to_string(), at, body: body.into() }).await;
+    let message = Message { id: event.id.to_string(), at, body: body.into(), parent };
+    let sent = sender.send(&endpoint, &message).await;
     let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let (delivered, status, error) = match sent {
-        Sent::Delivered(status) => (true, Some(status), None),
-        Sent::Gone => (false, Some(410), Some("gone")),
-        Sent::Failed { status, error, .. } => (false, status, Some(error)),
-        Sent::Forbidden(_) => (false, None, Some("forbidden")),
-    };
-    let value = Tried { delivered, status, error, duration_ms };
+    let (status, error) = sent.said();
+    let value = Tried { delivered: error.is_none(), status, error, duration_ms };
     carried_out(StatusCode::OK, &Done { outcome: Outcome::Unchanged, value })
 }

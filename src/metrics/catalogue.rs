@@ -112,7 +112,7 @@ catalogue! {
     WEBHOOK_BACKLOG "stockade_webhook_backlog" Store Kind::Gauge,
         "Deliveries that wait in the store, and entries of events that are not turned into deliveries yet.";
     LOCKS "stockade_locks_total" Process Kind::Counter,
-        "Calls about locks by operation and the word of their answer.";
+        "Calls about locks by operation and the word of their answer, those of orders included.";
     LOCK_WAIT "stockade_lock_wait_seconds" Process SECONDS,
         "Time from the call to the lease, of those who got one.";
     LOCK_HELD "stockade_lock_held_seconds" Process LONG_SECONDS,
@@ -151,6 +151,8 @@ catalogue! {
         "When the doors of a sale open, if it says so, since unix epoch in seconds.";
     SALES_LEFT_OUT "stockade_sales_left_out" Store Kind::Gauge,
         "Sales without series of their own, because there are more than the limit.";
+    SALES_UNREADABLE "stockade_sales_unreadable" Store Kind::Gauge,
+        "Sales that cannot be shown: their stock does not add up, or holds what no script wrote.";
     SKUS_LEFT_OUT "stockade_skus_left_out" Store Kind::Gauge,
         "SKUs without series of their own, because there are more than the limit.";
     REDIS_INFO "stockade_redis_info" Store Kind::Gauge,

@@ -46,21 +46,6 @@ impl Metrics {
         self.see([(name, vec![Sample::new(value)])]);
     }
 
-    /// Open holds, over all sales.
-    pub fn holds_open(&self, count: u64) {
-        self.see_one(catalogue::HOLDS_OPEN, count as f64);
-    }
-
-    /// Open holds past their deadline, over all sales.
-    pub fn holds_overdue(&self, count: u64) {
-        self.see_one(catalogue::HOLDS_OVERDUE, count as f64);
-    }
-
-    /// Ids without a sound record, over all sales.
-    pub fn orphans(&self, count: u64) {
-        self.see_one(catalogue::ORPHANS, count as f64);
-    }
-
     /// What the last background audit has found, over all sales, and when it ended.
     pub fn audited(&self, violations: u64, finished_at_ms: u64) {
         self.see_one(catalogue::CONSERVATION_VIOLATIONS, violations as f64);

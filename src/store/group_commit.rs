@@ -11,13 +11,13 @@ mod verb;
 
 pub use lane::{BATCH_REQUESTS_MAX, Class, QUEUE_MAX, SaleQueues, Waiting};
 pub use rounds::{Lane, Target};
-pub(super) use rounds::{Pending, Queues, send_all};
+pub(super) use rounds::{Pending, Queues, call_for, send_all};
 pub use verb::Verb;
 
 use super::error::StoreError;
-use super::pool::{Connection, Pool};
+use super::pool::{Call, Connection, Pool};
 use super::reply::{self, BatchReply, CallRefusal};
-use super::scripts::{Script, Scripts};
+use super::scripts::Scripts;
 use super::{Clock, SaleHandle};
 use crate::domain::{Fence, Lines, Timestamp};
 use crate::metrics::Metrics;
@@ -162,10 +162,11 @@ impl Committer {
         let batches: Vec<(Verb, Vec<SalePending>)> =
             Verb::ORDER.iter().filter_map(|verb| batches.remove(verb).map(|batch| (*verb, batch))).collect();
         let calls: Vec<Cmd> = batches.iter().map(|(verb, batch)| self.call(*verb, sale, batch)).collect();
-        let scripts: Vec<(&Script, &Cmd)> =
-            batches.iter().zip(&calls).map(|((verb, _), call)| (verb.script(&self.scripts), call)).collect();
+        let scripts: Vec<Call<'_>> =
+            batches.iter().zip(&calls).map(|((verb, batch), cmd)| self.carrying(*verb, cmd, batch)).collect();
         let begun = Instant::now();
         let replies = connection.call_all(&scripts).await;
+        drop(scripts);
         let mut deferred = Vec::new();
         for ((verb, batch), reply) in batches.into_iter().zip(replies) {
             self.metrics.commit(verb.script(&self.scripts).label(), batch.len(), begun.elapsed());
@@ -175,8 +176,8 @@ impl Committer {
                     for pending in batch {
                         let alone = vec![pending];
                         let call = self.call(verb, sale, &alone);
-                        let reply =
-                            connection.call(verb.script(&self.scripts), &call).await.and_then(reply::batch);
+                        let call = self.carrying(verb, &call, &alone);
+                        let reply = connection.call_one(&call).await.and_then(reply::batch);
                         let undecided = self.deliver(sale, alone, reply, false);
                         deferred.extend(undecided.deferred);
                     }
@@ -218,7 +219,7 @@ impl Committer {
             // With its source: were it unknown, it would be sent again only after the retry that needs it.
             let expire = self.scripts.expire.with_source(&expire);
             let retry = self.call(verb, sale, &short);
-            let calls = [(&self.scripts.expire, &expire), (verb.script(&self.scripts), &retry)];
+            let calls = [self.carrying(Verb::Expire, &expire, &short), self.carrying(verb, &retry, &short)];
             let mut replies = connection.call_all(&calls).await.into_iter();
             if let Some(Ok(Ok(reply))) = replies.next().map(|reply| reply.and_then(reply::batch)) {
                 reply.answers.iter().for_each(|answer| self.count_expired(sale, reply.now, answer));

@@ -1,15 +1,19 @@
 //! Connections: a bb8 pool with a manager of our own, because bb8-redis 0.26 cannot see a broken connection, cannot
 //! set timeouts, and leaves TCP_NODELAY off. A connection that timed out or was cut is never used again.
 
+mod call;
+
+pub use call::Call;
+
 use super::error::StoreError;
-use super::scripts::Script;
 use crate::metrics::Metrics;
+use crate::trace::spans;
 use bb8_redis::bb8;
 use futures_util::{Stream, StreamExt};
 use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
-    RedisError, RedisResult, ServerErrorKind, Value,
+    RedisError, RedisResult, Value,
 };
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,10 +209,13 @@ impl Connection {
 
     /// One command.
     pub async fn query(&mut self, cmd: &Cmd) -> Result<Value, StoreError> {
+        let span = spans::command(|| call::name_of(cmd));
         let answer = self.inner.req_packed_command(cmd).await.and_then(Value::extract_error);
         answer.map_err(|error| {
             self.note(&error);
-            error.into()
+            let error = StoreError::from(error);
+            spans::failed(&span, error.code());
+            error
         })
     }
 
@@ -232,48 +239,5 @@ impl Connection {
             async move { connection.req_packed_command(cmd).await.and_then(Value::extract_error) }
         });
         futures_util::future::join_all(sent).await
-    }
-
-    /// One script.
-    pub async fn call(&mut self, script: &Script, cmd: &Cmd) -> Result<Value, StoreError> {
-        let mut answers = self.call_all(&[(script, cmd)]).await;
-        answers.pop().unwrap_or_else(|| Err(StoreError::Reply("no answer".into())))
-    }
-
-    /// One script, and in the same write a command whose answer nobody needs.
-    pub async fn call_with(
-        &mut self,
-        script: &Script,
-        cmd: &Cmd,
-        other: Option<Cmd>,
-    ) -> Result<Value, StoreError> {
-        let mut connection = self.inner.clone();
-        let unheard = async {
-            if let Some(other) = other {
-                let _ = connection.req_packed_command(&other).await;
-            }
-        };
-        futures_util::future::join(self.call(script, cmd), unheard).await.0
-    }
-
-    /// Several scripts in one write; each has its own answer. NOSCRIPT proves that nothing ran, so the source is sent
-    /// then, once, on the same connection.
-    pub async fn call_all(&mut self, calls: &[(&Script, &Cmd)]) -> Vec<Result<Value, StoreError>> {
-        let answers = self.send_all(calls.iter().map(|(_, cmd)| *cmd)).await;
-        let mut results = Vec::with_capacity(calls.len());
-        for (answer, (script, cmd)) in answers.into_iter().zip(calls) {
-            let answer = match answer {
-                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                    let call = script.with_source(cmd);
-                    self.inner.req_packed_command(&call).await.and_then(Value::extract_error)
-                }
-                answer => answer,
-            };
-            results.push(answer.map_err(|error| {
-                self.note(&error);
-                StoreError::from(error)
-            }));
-        }
-        results
     }
 }

@@ -80,8 +80,7 @@ impl Store {
     /// Runs to its end even if its caller goes away.
     async fn change_rules(&self, change: Change) -> Decided<PutAnswer> {
         let store = self.clone();
-        let changing = self.committer.runtime.spawn(async move { store.try_change(&change).await });
-        changing.await.unwrap_or_else(|_| Err(StoreError::Unknown("the change was dropped".into())))
+        self.to_the_end(async move { store.try_change(&change).await }).await
     }
 
     async fn try_change(&self, change: &Change) -> Decided<PutAnswer> {

@@ -7,6 +7,7 @@
 use super::error::StoreError;
 use super::pool::{self, Lease, Pool};
 use super::scripts::Script;
+use crate::trace::spans;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
@@ -54,6 +55,7 @@ impl<'a> Transaction<'a> {
         call: &Cmd,
         with_source: bool,
     ) -> Result<Executed, StoreError> {
+        let _span = spans::script(script.name);
         let call = if with_source { script.with_source(call) } else { call.clone() };
         let mut pipeline = redis::pipe();
         pipeline.cmd("MULTI").add_command(call).cmd("EXEC");

@@ -1,8 +1,10 @@
-//! What operators watch: the sales that matter most now, and their stock.
+//! What operators watch: the sales that matter most now and their stock, and the holds of all sales.
 
-use super::{Store, StoreError, checks};
+use super::keys::SaleKeys;
+use super::{Store, StoreError, checks, pool};
 use crate::domain::page::PAGE_LIMIT_MAX;
 use crate::domain::{Decision, Level, PageRequest, Sale, SaleId, SaleStatus};
+use redis::Value;
 
 /// Sales that one look reads; of more only the first by name are seen.
 const SALES_READ_MAX: usize = 500;
@@ -25,53 +27,94 @@ pub struct Watched {
     pub levels: Vec<(SaleId, Level)>,
     /// Sales beyond the limit.
     pub sales_left_out: u64,
+    /// Sales that cannot be read, because they do not add up or hold what no script wrote.
+    pub sales_unreadable: u64,
     /// SKUs beyond the limit, as far as their sales were read.
     pub skus_left_out: u64,
 }
 
+/// Holds over all sales.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Holds {
+    /// Open ones, pinned parts of orders included.
+    pub open: u64,
+    /// Of these, past their deadline.
+    pub overdue: u64,
+    /// Ids without a good record.
+    pub orphans: u64,
+}
+
 impl Store {
-    /// Reads what is to be watched. A sale that cannot be read is left out.
+    /// Reads what is to be watched.
     pub async fn watched(&self, limits: WatchLimits) -> Result<Watched, StoreError> {
-        let (mut sales, mut left_out) = self.all_sales().await?;
-        sales.sort_by_key(rank);
-        let skus: u64 = sales.iter().map(|sale| sale.skus).sum();
-        left_out += sales.len().saturating_sub(limits.sales) as u64;
-        sales.truncate(limits.sales);
-        let levels = self.some_levels(&sales, limits.skus).await?;
-        let skus_left_out = skus.saturating_sub(levels.len() as u64);
-        Ok(Watched { sales, levels, sales_left_out: left_out, skus_left_out })
+        let mut watched = Watched::default();
+        self.read_sales(&mut watched).await?;
+        watched.sales.sort_by_key(rank);
+        let skus: u64 = watched.sales.iter().map(|sale| sale.skus).sum();
+        watched.sales_left_out += watched.sales.len().saturating_sub(limits.sales) as u64;
+        watched.sales.truncate(limits.sales);
+        self.read_some_levels(&mut watched, limits.skus).await?;
+        watched.skus_left_out = skus.saturating_sub(watched.levels.len() as u64);
+        Ok(watched)
     }
 
-    /// All sales, and how many there are besides.
-    async fn all_sales(&self) -> Result<(Vec<Sale>, u64), StoreError> {
-        let (mut sales, mut left_out) = (Vec::new(), 0);
+    /// Counts the holds of all sales, whether anybody sweeps or not.
+    pub async fn holds(&self) -> Result<Holds, StoreError> {
+        let mut holds = Holds::default();
         let mut page = PageRequest { limit: PAGE_LIMIT_MAX, after: None };
         loop {
             let (entries, next) = self.sale_entries(&page).await?;
-            for (sale, generation) in entries.iter().filter(|(sale, _)| !checks::is_internal(sale)) {
-                if sales.len() == SALES_READ_MAX {
-                    left_out += 1;
-                    continue;
-                }
-                match self.sale_or_tombstone(sale).await {
-                    Ok(Some(sale)) if sale.generation == *generation && !sale.is_deleted => sales.push(sale),
-                    Ok(_) => {}
-                    Err(StoreError::Corrupt(_)) => left_out += 1,
-                    Err(error) => return Err(error),
-                }
+            let now_ms = self.now().await?.as_ms();
+            let sales = entries.iter().filter(|(sale, _)| !checks::is_internal(sale));
+            let counts: Vec<_> = sales.flat_map(|(sale, _)| count_holds(sale, now_ms)).collect();
+            let answers = pool::get(&self.committer.pool).await?.query_all(&counts).await;
+            for (place, answer) in answers.into_iter().enumerate() {
+                let count = match answer {
+                    Ok(Value::Int(count)) => u64::try_from(count).unwrap_or(0),
+                    // What is no list of ids is the auditor's affair.
+                    Ok(_) | Err(StoreError::Reply(_) | StoreError::Corrupt(_)) => 0,
+                    Err(error) => return self.note(Err(error)),
+                };
+                *[&mut holds.open, &mut holds.overdue, &mut holds.orphans][place % 3] += count;
             }
             if next.is_none() {
-                return Ok((sales, left_out));
+                return Ok(holds);
             }
             page.after = next;
         }
     }
 
-    /// Those with few SKUs leave their share to the others.
-    async fn some_levels(&self, sales: &[Sale], skus_max: usize) -> Result<Vec<(SaleId, Level)>, StoreError> {
+    /// Reads all sales, and counts those that it does not read.
+    async fn read_sales(&self, watched: &mut Watched) -> Result<(), StoreError> {
+        let mut page = PageRequest { limit: PAGE_LIMIT_MAX, after: None };
+        loop {
+            let (entries, next) = self.sale_entries(&page).await?;
+            for (sale, generation) in entries.iter().filter(|(sale, _)| !checks::is_internal(sale)) {
+                if watched.sales.len() == SALES_READ_MAX {
+                    watched.sales_left_out += 1;
+                    continue;
+                }
+                match self.sale_or_tombstone(sale).await {
+                    Ok(Some(sale)) if sale.generation == *generation && !sale.is_deleted => {
+                        watched.sales.push(sale);
+                    }
+                    Ok(_) => {}
+                    Err(StoreError::Corrupt(_)) => watched.sales_unreadable += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+            if next.is_none() {
+                return Ok(());
+            }
+            page.after = next;
+        }
+    }
+
+    /// Sales with few SKUs leave their share to the others.
+    async fn read_some_levels(&self, watched: &mut Watched, skus_max: usize) -> Result<(), StoreError> {
+        let Watched { sales, levels, sales_unreadable, .. } = watched;
         let mut order: Vec<&Sale> = sales.iter().collect();
         order.sort_by_key(|sale| sale.skus);
-        let mut levels = Vec::new();
         for (place, sale) in order.iter().enumerate() {
             let mut share = (skus_max - levels.len()) / (order.len() - place);
             let mut after = None;
@@ -79,7 +122,11 @@ impl Store {
                 let page = PageRequest { limit: share.min(PAGE_LIMIT_MAX), after };
                 let found = match self.levels(&sale.sale, &page).await {
                     Ok(Decision::Done(_, found)) => found,
-                    Ok(Decision::Refused(_)) | Err(StoreError::Corrupt(_)) => break,
+                    Ok(Decision::Refused(_)) => break,
+                    Err(StoreError::Corrupt(_)) => {
+                        *sales_unreadable += 1;
+                        break;
+                    }
                     Err(error) => return Err(error),
                 };
                 share -= found.items.len();
@@ -90,8 +137,18 @@ impl Store {
                 }
             }
         }
-        Ok(levels)
+        Ok(())
     }
+}
+
+/// Open, overdue, orphans.
+fn count_holds(sale: &SaleId, now_ms: i64) -> [redis::Cmd; 3] {
+    let keys = SaleKeys::new(sale);
+    let mut counts = ["ZCARD", "ZCOUNT", "ZCARD"].map(redis::cmd);
+    counts[0].arg(keys.due());
+    counts[1].arg(keys.due()).arg("-inf").arg(now_ms);
+    counts[2].arg(keys.orphans());
+    counts
 }
 
 /// What matters most first; the same in every process.

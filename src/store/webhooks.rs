@@ -165,8 +165,7 @@ impl Store {
         change: impl Fn(Option<Registration>, &Now) -> Changed + Send + Sync + 'static,
     ) -> Decided<Endpoint> {
         let store = self.clone();
-        let changing = self.committer.runtime.spawn(async move { store.try_webhook(webhook, &change).await });
-        changing.await.unwrap_or_else(|_| Err(StoreError::Unknown("the change was dropped".into())))
+        self.to_the_end(async move { store.try_webhook(webhook, &change).await }).await
     }
 
     async fn try_webhook(

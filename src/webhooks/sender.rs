@@ -3,6 +3,7 @@
 use super::egress::{Egress, Forbidden, Judge, Lookup, NoAddress, system_lookup};
 use super::signature;
 use crate::domain::{Endpoint, Timestamp, WebhookUrl};
+use crate::trace::{Sampling, TraceParent, spans};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
@@ -33,6 +34,8 @@ pub struct Message {
     pub at: Timestamp,
     /// The event, as JSON.
     pub body: Bytes,
+    /// The span of whoever waits for it; without one it begins a trace.
+    pub parent: Option<TraceParent>,
 }
 
 /// What became of it.
@@ -55,11 +58,24 @@ pub enum Answer {
     Forbidden(&'static str),
 }
 
+impl Answer {
+    /// The status of the receiver's answer, and what was wrong.
+    pub fn said(&self) -> (Option<u16>, Option<&'static str>) {
+        match self {
+            Self::Delivered(status) => (Some(*status), None),
+            Self::Gone => (Some(410), Some("gone")),
+            Self::Failed { status, error, .. } => (*status, Some(error)),
+            Self::Forbidden(_) => (None, Some("forbidden")),
+        }
+    }
+}
+
 /// Sends messages. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Sender {
     client: Client,
     egress: Egress,
+    sampling: Sampling,
 }
 
 impl Sender {
@@ -80,7 +96,12 @@ impl Sender {
             .connect_timeout(CONNECT_DEADLINE)
             .pool_idle_timeout(IDLE)
             .build()?;
-        Ok(Self { client, egress })
+        Ok(Self { client, egress, sampling: Sampling::default() })
+    }
+
+    /// The same, asking receivers to record the traces that `sampling` chooses.
+    pub fn with_sampling(self, sampling: Sampling) -> Self {
+        Self { sampling, ..self }
     }
 
     /// Whether what the URL itself says is allowed; a name is judged when it is called.
@@ -93,21 +114,31 @@ impl Sender {
         if let Err(Forbidden(why)) = self.check(&endpoint.url) {
             return Answer::Forbidden(why);
         }
-        let Message { id, at, body } = message;
+        let Message { id, at, body, parent } = message;
+        let span = spans::delivery(endpoint.url.as_str(), id);
+        let begin = || match parent {
+            Some(parent) => parent.child(self.sampling),
+            None => TraceParent::begin(self.sampling),
+        };
+        let trace_parent = spans::exported(&span).unwrap_or_else(begin);
         let sent = self
             .client
             .post(endpoint.url.as_str())
             .header(CONTENT_TYPE, CLOUD_EVENT)
+            .header("traceparent", trace_parent.to_string())
             .header("webhook-id", id)
             .header("webhook-timestamp", signature::seconds(*at))
             .header("webhook-signature", signature::signatures(&endpoint.secrets, id, *at, body))
             .body(body.clone())
             .send()
             .await;
-        match sent {
+        let answer = match sent {
             Ok(response) => read(response).await,
             Err(error) => failed(&error),
-        }
+        };
+        let (status, error) = answer.said();
+        spans::delivered(&span, status, error);
+        answer
     }
 }
 

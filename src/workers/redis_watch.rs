@@ -5,7 +5,7 @@ use crate::domain::{Level, Sale, SaleId, SaleStatus, Totals};
 use crate::metrics::catalogue::*;
 use crate::metrics::{Metrics, Sample};
 use crate::store::health::RedisHealth;
-use crate::store::watched::{WatchLimits, Watched};
+use crate::store::watched::{Holds, WatchLimits, Watched};
 use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -36,12 +36,13 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, limits: WatchLimits) {
 pub async fn round(store: &Store, metrics: &Metrics, limits: WatchLimits) -> Result<(), StoreError> {
     let seen = async {
         let health = store.redis_health().await?;
-        Ok((health, store.watched(limits).await?))
+        Ok((health, store.holds().await?, store.watched(limits).await?))
     };
     match seen.await {
-        Ok((health, watched)) => {
+        Ok((health, holds, watched)) => {
             metrics.redis_up(true);
             metrics.see(of_redis(&health));
+            metrics.see(of_holds(holds));
             metrics.see(of_stock(&watched));
             metrics.expect_sales(watched.sales.iter().map(|sale| sale.sale.as_str()));
             Ok(())
@@ -142,8 +143,17 @@ fn of_redis(health: &RedisHealth) -> HashMap<&'static str, Vec<Sample>> {
     families
 }
 
-fn of_stock(watched: &Watched) -> [Family; 6] {
-    let Watched { sales, levels, sales_left_out, skus_left_out } = watched;
+fn one(family: &'static str, count: u64) -> Family {
+    (family, vec![Sample::new(count as f64)])
+}
+
+fn of_holds(holds: Holds) -> [Family; 3] {
+    let Holds { open, overdue, orphans } = holds;
+    [one(HOLDS_OPEN, open), one(HOLDS_OVERDUE, overdue), one(ORPHANS, orphans)]
+}
+
+fn of_stock(watched: &Watched) -> [Family; 7] {
+    let Watched { sales, levels, .. } = watched;
     let status = |sale: &Sale| {
         SaleStatus::ALL.map(|status| {
             let is_so = f64::from(sale.status == status);
@@ -167,8 +177,9 @@ fn of_stock(watched: &Watched) -> [Family; 6] {
         (SALE_OPENS_AT, sales.iter().filter_map(opens_at).collect()),
         (SALE_UNITS, sales.iter().flat_map(units).collect()),
         (STOCK_UNITS, levels.iter().flat_map(level).collect()),
-        (SALES_LEFT_OUT, vec![Sample::new(*sales_left_out as f64)]),
-        (SKUS_LEFT_OUT, vec![Sample::new(*skus_left_out as f64)]),
+        one(SALES_LEFT_OUT, watched.sales_left_out),
+        one(SALES_UNREADABLE, watched.sales_unreadable),
+        one(SKUS_LEFT_OUT, watched.skus_left_out),
     ]
 }
 

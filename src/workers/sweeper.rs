@@ -44,12 +44,6 @@ pub struct Round {
     pub timed_out: usize,
     /// Ended barriers that were removed.
     pub removed: usize,
-    /// Holds that are open.
-    pub holds_open: u64,
-    /// Of these, past their deadline.
-    pub holds_overdue: u64,
-    /// Ids without a good record.
-    pub orphans: u64,
     /// Milliseconds until something is due, if anything is known to be.
     pub next_in_ms: Option<u64>,
 }
@@ -68,9 +62,6 @@ impl Round {
         self.purged += other.purged;
         self.timed_out += other.timed_out;
         self.removed += other.removed;
-        self.holds_open += other.holds_open;
-        self.holds_overdue += other.holds_overdue;
-        self.orphans += other.orphans;
         self.next_in_ms = match (self.next_in_ms, other.next_in_ms) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -84,9 +75,6 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
         let begun = Instant::now();
         let pause = match round(&store, &kept).await {
             Ok(done) => {
-                metrics.holds_open(done.holds_open);
-                metrics.holds_overdue(done.holds_overdue);
-                metrics.orphans(done.orphans);
                 if done.skipped > 0 {
                     let skipped = done.skipped;
                     metrics.webhooks().skipped(skipped);
@@ -178,9 +166,6 @@ async fn sweep(
         round.trimmed += trimmed.entries;
         round.skipped += trimmed.skipped;
         if due.overdue.is_empty() && due.ended.is_empty() && trimmed.entries == 0 {
-            round.holds_open = due.holds_open;
-            round.holds_overdue = due.holds_overdue;
-            round.orphans = due.orphans;
             let wait =
                 |at: crate::domain::Timestamp| u64::try_from(at.as_ms() - due.now.as_ms()).unwrap_or(0);
             round.next_in_ms = due.next_at.map(wait);

@@ -33,7 +33,7 @@ fn endpoint(url: &str) -> Endpoint {
 fn message() -> Message {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let at = Timestamp::from_ms(i64::try_from(now.as_millis()).unwrap()).unwrap();
-    Message { id: uuid::Uuid::new_v4().to_string(), at, body: "{}".into() }
+    Message { id: uuid::Uuid::new_v4().to_string(), at, body: "{}".into(), parent: None }
 }
 
 /// Every name has the next of these addresses each time that it is looked up; the last one for ever.

@@ -37,4 +37,5 @@ mod shop;
 mod strategies;
 mod support;
 mod tidy;
+mod tracing;
 mod webhooks;

@@ -170,14 +170,55 @@ async fn the_health_of_redis_is_what_it_says_itself() {
     }
 }
 
+/// Nobody sweeps here.
+#[tokio::test]
+async fn holds_are_counted_whether_anybody_ends_them_or_not() {
+    let server = RedisServer::start();
+    let shop = Shop::open(&server, &[("red", 5)]).await;
+    let other = Shop::with(shop.shared.clone(), PutSale::default(), &[("blue", 5)]).await;
+    shop.hold("a", "red=1").await;
+    shop.shared.clock.advance_ms(400_000);
+    shop.hold("b", "red=1").await;
+    other.hold("c", "blue=1").await;
+    let holds = async || {
+        look(&shop, PLENTY).await;
+        ["holds_open", "holds_overdue", "orphans"]
+            .map(|name| sample(&shop.shared, &format!("stockade_{name}")).unwrap())
+    };
+    assert_eq!(holds().await, [3.0, 0.0, 0.0]);
+    shop.shared.clock.advance_ms(300_000);
+    assert_eq!(holds().await, [3.0, 1.0, 0.0]);
+    shop.shared.clock.advance_ms(400_000);
+    let mut redis = server.connection().await;
+    let _: u64 = redis_cmd(&mut redis, &["ZADD", &other.key("orphans"), "1", "x"]).await;
+    assert_eq!(holds().await, [3.0, 3.0, 1.0]);
+    let () = redis_cmd(&mut redis, &["SET", &other.key("orphans"), "x"]).await;
+    assert_eq!(holds().await, [3.0, 3.0, 0.0]);
+}
+
+#[tokio::test]
+async fn a_sale_that_does_not_add_up_is_told_and_hides_no_other() {
+    let server = RedisServer::start();
+    let shop = Shop::open(&server, &[("red", 5)]).await;
+    let other = Shop::with(shop.shared.clone(), PutSale::default(), &[("blue", 5)]).await;
+    look(&shop, PLENTY).await;
+    assert_eq!(sample(&shop.shared, "stockade_sales_unreadable"), Some(0.0));
+    let mut redis = server.connection().await;
+    for wrong in ["red:h", ":h"] {
+        let _: i64 = redis_cmd(&mut redis, &["HINCRBY", &shop.key("stock"), wrong, "1"]).await;
+        look(&shop, PLENTY).await;
+        assert_eq!(sample(&shop.shared, "stockade_sales_unreadable"), Some(1.0), "{wrong}");
+        let levels = series(&shop.shared, &["stockade_stock_units"]);
+        assert!(levels.len() == 4 && levels.keys().all(|name| name.contains(other.sale.as_str())));
+    }
+}
+
 /// An old number would look like a present one.
 #[tokio::test]
 async fn what_cannot_be_seen_is_not_shown() {
     let mut server = RedisServer::start();
     let shop = Shop::open(&server, &[("red", 5)]).await;
-    shop.sweep_all().await.unwrap();
     look(&shop, PLENTY).await;
-    shop.shared.metrics.holds_open(3);
     let seen = ["stockade_sale_units", "stockade_redis_clients", "stockade_holds_open"];
     assert_eq!(series(&shop.shared, &seen).len(), 4 + 1 + 1);
     server.kill();

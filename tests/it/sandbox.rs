@@ -5,15 +5,20 @@
 //! when the test process itself dies, by a watchdog that waits for the end of a pipe that only we hold.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 /// Long enough for a loaded machine; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Below the ports that the system gives to clients.
+const PORTS_FROM: u16 = 20_000;
 
 /// Ends with `rm`, because a test process that was killed cannot clean up either.
 const WATCHDOG: &str = r#"
@@ -78,6 +83,15 @@ fn pids_below(folder: &Path) -> Vec<u32> {
         |process: &PathBuf| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
     let folders = processes.map(|entry| entry.path()).filter(in_folder);
     folders.filter_map(|process| process.file_name()?.to_str()?.parse().ok()).collect()
+}
+
+/// An address that nobody else uses: all of 127.0.0.0/8 is this machine, so each process of tests takes an IP for
+/// itself, and a port for each that listens.
+pub fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(PORTS_FROM);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let ip = Ipv4Addr::new(127, 64 | high & 63, middle, low);
+    SocketAddr::from((ip, NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Sends a signal, named as in `kill -NAME`. A process that is gone already is none of our business.

@@ -8,11 +8,12 @@ mod process;
 mod sale;
 mod wire;
 
+pub use crate::sandbox::own_address;
 pub use answer::Answer;
 pub use document::{document, operations};
 pub use in_process::{InProcess, shared_api};
 pub use listener::{Heard, Listener};
-pub use process::{Service, ServiceOptions, failed_start, own_address, program};
+pub use process::{Service, ServiceOptions, failed_start, program};
 pub use sale::{Level, Sale, lines, new_key};
 pub use wire::{Wire, post};
 

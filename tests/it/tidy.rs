@@ -12,19 +12,20 @@ const LINES_MAX: usize = 300;
 const TOO_LONG: [&str; 1] = ["src/store/reply.rs"];
 
 /// What the modules of the crate may use of each other.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("domain", &[]),
     ("embedded_redis", &[]),
+    ("trace", &[]),
     ("metrics", &[]),
     ("config", &["domain"]),
-    ("telemetry", &["config"]),
-    ("store", &["domain", "metrics"]),
+    ("telemetry", &["config", "trace"]),
+    ("store", &["domain", "metrics", "trace"]),
     ("audit_command", &["domain", "store"]),
     ("api_keys", &["config", "domain"]),
     ("keys_command", &["api_keys", "config", "domain"]),
-    ("webhooks", &["domain"]),
+    ("webhooks", &["domain", "trace"]),
     ("workers", &["api_keys", "domain", "metrics", "store", "webhooks"]),
-    ("http", &["api_keys", "config", "domain", "metrics", "store", "webhooks"]),
+    ("http", &["api_keys", "config", "domain", "metrics", "store", "trace", "webhooks"]),
     (
         "app",
         &[
@@ -36,6 +37,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "metrics",
             "store",
             "telemetry",
+            "trace",
             "webhooks",
             "workers",
         ],

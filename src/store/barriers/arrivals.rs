@@ -2,7 +2,7 @@
 
 use crate::domain::*;
 use crate::store::group_commit::{
-    BATCH_REQUESTS_MAX, Committer, Lane, Pending, QUEUE_MAX, Queues, Target, send_all,
+    BATCH_REQUESTS_MAX, Committer, Lane, Pending, QUEUE_MAX, Queues, Target, call_for, send_all,
 };
 use crate::store::keys::{self, BucketKeys};
 use crate::store::pool::Connection;
@@ -89,7 +89,7 @@ impl Target for Bucket {
         let begun = Instant::now();
         // The hint of the round before goes along: nobody waits for it.
         let call = self.call(committer, &round);
-        let reply = connection.call_with(script, &call, self.hint()).await;
+        let reply = connection.call_with(&call_for(script, &call, &round), self.hint()).await;
         let reply = reply.and_then(reply::batch);
         committer.metrics.commit(script.label(), round.len(), begun.elapsed());
         let mut changed = BTreeSet::new();
@@ -99,7 +99,8 @@ impl Target for Bucket {
                 for pending in round {
                     let alone = vec![pending];
                     let call = self.call(committer, &alone);
-                    let reply = connection.call(script, &call).await.and_then(reply::batch);
+                    let reply = connection.call_one(&call_for(script, &call, &alone)).await;
+                    let reply = reply.and_then(reply::batch);
                     deliver(committer, alone, reply, &mut changed);
                 }
             }

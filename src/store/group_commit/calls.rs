@@ -1,13 +1,20 @@
 //! The calls that carry batches: their keys and arguments, as the headers of the scripts list them.
 
 use super::lane::Pending;
+use super::rounds::call_for;
 use super::{Body, Committer, Entry, Verb};
 use crate::domain::{Fence, LockName};
 use crate::store::SaleHandle;
+use crate::store::pool::Call;
 use redis::Cmd;
 use std::collections::HashMap;
 
 impl Committer {
+    /// A call of a verb, for the requests that it carries.
+    pub(super) fn carrying<'a>(&'a self, verb: Verb, cmd: &'a Cmd, batch: &[Pending]) -> Call<'a> {
+        call_for(verb.script(&self.scripts), cmd, batch)
+    }
+
     /// EVALSHA with the fixed keys of a verb, `more` keys to follow.
     pub(super) fn head(&self, verb: Verb, sale: &SaleHandle, more: usize) -> Cmd {
         let script = verb.script(&self.scripts);

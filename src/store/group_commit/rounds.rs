@@ -2,24 +2,39 @@
 
 use super::Committer;
 use crate::store::StoreError;
-use crate::store::pool::{self, Connection};
+use crate::store::pool::{self, Call, Connection};
+use crate::store::scripts::Script;
+use crate::trace::spans;
+use redis::Cmd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::oneshot;
+use tracing::Span;
 
 /// A request that waits for its round.
 #[derive(Debug)]
 pub struct Pending<R, A> {
     pub(in crate::store) request: R,
     pub(in crate::store) sender: oneshot::Sender<Result<A, StoreError>>,
+    /// Of the request of HTTP that it is a part of.
+    span: Span,
 }
 
 impl<R, A> Pending<R, A> {
     /// A request, and what its caller waits with.
     pub fn new(request: R) -> (Self, Waiting<A>) {
         let (sender, receiver) = oneshot::channel();
-        (Self { request, sender }, Waiting(receiver))
+        (Self { request, sender, span: spans::current() }, Waiting(receiver))
     }
+}
+
+/// A call that carries them.
+pub(in crate::store) fn call_for<'a, R, A>(
+    script: &'a Script,
+    cmd: &'a Cmd,
+    carried: &[Pending<R, A>],
+) -> Call<'a> {
+    Call::carrying(script, cmd, carried.len(), carried.iter().map(|pending| &pending.span))
 }
 
 /// What a caller waits with.

@@ -152,7 +152,7 @@ impl Work {
         let begun = Instant::now();
         async move {
             let (id, body) = (claimed.event.to_string(), claimed.body.clone());
-            let answer = sender.send(&endpoint, &Message { id, at: claimed.at, body }).await;
+            let answer = sender.send(&endpoint, &Message { id, at: claimed.at, body, parent: None }).await;
             Sent { claimed, answer, begun }
         }
         .boxed()

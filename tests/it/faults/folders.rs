@@ -19,6 +19,15 @@ async fn a_second_service_on_one_folder_is_refused_and_disturbs_nothing() {
     assert_eq!(sale.level("a").await, Level(4, 0, 1));
 }
 
+/// As in a container: no server, nowhere to write, and nobody has said which Redis to use.
+#[tokio::test]
+async fn where_no_private_redis_can_be_the_variable_is_named() {
+    let start = || failed_start("/proc/stockade-data".as_ref(), &[]);
+    let (status, said) = tokio::task::spawn_blocking(start).await.unwrap();
+    assert!(!status.success() && said.contains("STOCKADE_REDIS_URL"), "{said}");
+    assert!(said.contains("/proc/stockade-data"), "{said}");
+}
+
 #[tokio::test]
 async fn a_redis_that_may_evict_stock_is_refused() {
     let args = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"].map(String::from).to_vec();

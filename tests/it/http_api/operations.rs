@@ -72,9 +72,14 @@ async fn no_client_makes_series() {
         hit(n).await;
     }
     sale.reserve("k", lines(&[("nothing", 1)])).await;
+    // What workers see comes when they have looked.
     let watched = format!("stockade_sale_units{{sale=\"{}\",state=\"held\"}}", sale.name);
-    let metrics = async || names(service.api.metrics().await);
-    eventually("the sale is watched", async || metrics().await.contains(&watched)).await;
+    let seen = [watched.as_str(), "stockade_webhook_backlog"];
+    eventually("all workers have looked", async || {
+        let names = names(service.api.metrics().await);
+        seen.iter().all(|name| names.contains(*name))
+    })
+    .await;
     let before = names(service.api.metrics().await);
     for from in (20..RANDOM_PATHS).step_by(50) {
         futures_util::future::join_all((from..from + 50).map(&hit)).await;

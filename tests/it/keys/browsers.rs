@@ -123,3 +123,15 @@ async fn an_open_service_answers_to_any_name() {
     with(&[("Host", "stock.example"), ("Origin", "http://stock.example")]).await.expect(200, "");
     with(&[("Host", "stock.example"), ("Origin", "http://evil.example")]).await.expect(403, "forbidden");
 }
+
+/// Unless it is told its names, as in a container of whose port only this machine knows.
+#[tokio::test]
+async fn an_open_service_that_knows_its_names_answers_to_no_other() {
+    let service =
+        InProcess::with(&["--listen", "0.0.0.0:0", "--allow-no-keys", "--allowed-host", "stockade"]);
+    let with = |host: &str| service.api.call("GET", "/v1/sales").header("Host", host).send();
+    for host in ["stockade:8080", "localhost:8080", "127.0.0.1"] {
+        with(host).await.expect(200, "");
+    }
+    with("evil.example").await.expect(421, "misdirected_request");
+}

@@ -1,15 +1,12 @@
 //! The service in a process of its own, which tests may kill, freeze and stop.
 
 use super::Api;
-use crate::sandbox::{Sandbox, eventually, signal};
+use crate::sandbox::{Sandbox, eventually, own_address, signal};
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the ports that the system gives to clients.
-const PORTS_FROM: u16 = 20_000;
 const LOG_FILE: &str = "service.log";
 
 /// What a test's service should be like.
@@ -19,6 +16,8 @@ pub struct ServiceOptions {
     pub redis_url: Option<String>,
     /// More flags.
     pub args: Vec<String>,
+    /// More variables.
+    pub env: Vec<(&'static str, String)>,
     /// Probes and metrics on an address of their own.
     pub ops: bool,
 }
@@ -30,15 +29,6 @@ pub struct Service {
     address: SocketAddr,
     ops: Option<SocketAddr>,
     child: Option<Child>,
-}
-
-/// An address that nobody else uses: all of 127.0.0.0/8 is this machine, so each process of tests takes an IP for
-/// itself, and a port for each that listens.
-pub fn own_address() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(PORTS_FROM);
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    let ip = Ipv4Addr::new(127, 64 | high & 63, middle, low);
-    SocketAddr::from((ip, NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 impl Service {
@@ -131,6 +121,7 @@ impl Service {
         if let Some(url) = &self.options.redis_url {
             command.args(["--redis-url", url]);
         }
+        command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
         command.args(&self.options.args).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().expect("the program starts"));
     }
@@ -153,7 +144,8 @@ pub fn program(folder: &Path) -> Command {
     for (name, _) in std::env::vars_os() {
         let is_ours = name.to_string_lossy().starts_with("STOCKADE_");
         // Which server is the embedded one is a matter of the machine.
-        if (is_ours && name != "STOCKADE_REDIS_SERVER") || name == "RUST_LOG" {
+        let is_of_traces = name.to_string_lossy().starts_with("OTEL_");
+        if (is_ours && name != "STOCKADE_REDIS_SERVER") || name == "RUST_LOG" || is_of_traces {
             command.env_remove(name);
         }
     }

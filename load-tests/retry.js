@@ -12,7 +12,9 @@ import { read } from './lib/settings.js';
 import { constant } from './lib/shapes.js';
 import { summary } from './lib/summary.js';
 
-const settings = read('retry', { RATE: 100, DURATION: '30s', STOCK: 10000000, HOLD_SECONDS: 5, LOST_PERCENT: 1, SALE_ID: '' });
+const settings = read('retry', {
+  RATE: 100, DURATION: '30s', STOCK: 10000000, HOLD_SECONDS: 5, LOST_PERCENT: 1, SALE_ID: '',
+});
 const expected = {
   // `held` by a repeat: the first try was not applied.
   accepted: { reserve: ['held'], again: ['replayed', 'held'], confirm: ['confirmed'], buyer: ['read'] },
@@ -57,7 +59,8 @@ function loseAnswer(sale, lines) {
   repeated.add(1);
   const copy = () => client.request('again', 'POST', path, { buyer, lines }, { key, text: true });
   const answers = client.batch('again', Array.from({ length: COPIES }, copy));
-  const ids = new Set(answers.filter((answer) => answer.kind === 'accepted').map((answer) => `${answer.response.json('id')}`));
+  const found = answers.filter((answer) => answer.kind === 'accepted');
+  const ids = new Set(found.map((answer) => `${answer.response.json('id')}`));
   // It is looked at once more, but only to judge.
   if (kind === 'accepted') ids.add(idOf(thrownAway));
   const has = client.call('buyer', 'GET', `/v1/sales/${sale}/buyers/${buyer}`, null, { text: true });

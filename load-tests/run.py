@@ -4,7 +4,7 @@
     python3 load-tests/run.py flash_sale RATE=200 DURATION=20s
 
 NAME=value are the script's knobs (README.md), and: HTML=1 writes a report, PROMETHEUS=http://... sends the metrics there,
-TESTID=... is their tag. Exit code: k6's (0 all thresholds hold, 99 one was crossed), or that of `stockade audit`.
+TESTID=... is their tag, K6=... is the program. Exit code: k6's (0 all thresholds hold, 99 one was crossed), or that of `stockade audit`.
 """
 
 import datetime
@@ -20,8 +20,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "examples"))
 from engine import TARGET, Stockade, folder  # noqa: E402
 
-K6 = os.environ.get("K6") or str(ROOT / ".tools" / "bin" / "k6")
-OWN = ("BASE_URL", "HTML", "PROMETHEUS", "TESTID", "SUMMARY_DIR")
+OWN = ("BASE_URL", "HTML", "K6", "PROMETHEUS", "TESTID", "SUMMARY_DIR")
 
 
 def fail(message):
@@ -55,13 +54,14 @@ def k6(script, wanted):
     """The command and its environment."""
     results = pathlib.Path(wanted.pop("SUMMARY_DIR", os.path.join(TARGET, "load")))
     results.mkdir(parents=True, exist_ok=True)
+    program = wanted.pop("K6", str(ROOT / ".tools" / "bin" / "k6"))
     html, receiver = wanted.pop("HTML", "0"), wanted.pop("PROMETHEUS", "")
     testid = wanted.pop("TESTID", f"{script}-{datetime.datetime.now(datetime.timezone.utc):%Y%m%dT%H%M%SZ}")
     if html not in ("0", "1"):
         fail(f"HTML={html}: must be 0 or 1")
     env = dict(os.environ)
     # No REST API: two runs at a time would quarrel about its port.
-    command = [K6, "run", "--no-usage-report", "--address=", "--tag", f"testid={testid}"]
+    command = [program, "run", "--no-usage-report", "--address=", "--tag", f"testid={testid}"]
     for name, value in {**wanted, "SUMMARY_DIR": results, "GIVEN": ",".join(wanted)}.items():
         command += ["-e", f"{name}={value}"]
     if html == "1":
@@ -81,7 +81,7 @@ def run(script, wanted):
     try:
         child = subprocess.Popen(command, env=env)
     except OSError as error:
-        fail(f"{K6} cannot be started ({error.strerror}): run `scripts/setup.sh load`, or name a k6 in K6")
+        fail(f"{command[0]} cannot be started ({error.strerror}): run `scripts/setup.sh load`, or name a k6 in K6")
     # Ctrl-C reaches k6 as well: it ends the load, checks the books and writes the summary. Nothing is cut short here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     code = child.wait()

@@ -31,6 +31,16 @@ export const someBuyer = () => `buyer-${crypto.randomUUID()}`;
 /** @param {Line[]} lines */
 export const unitsOf = (lines) => lines.reduce((sum, line) => sum + line.quantity, 0);
 
+/**
+ * What goes with every call.
+ *
+ * @param {Settings} settings
+ * @returns {Record<string, string>}
+ */
+export function headersOf({ API_KEY }) {
+  return { 'Content-Type': 'application/json', ...(API_KEY ? { Authorization: `Bearer ${API_KEY}` } : {}) };
+}
+
 export class Client {
   /**
    * @param {Settings} settings
@@ -41,9 +51,7 @@ export class Client {
     this.expected = expected;
     /** @type {Set<string>} */
     this.told = new Set();
-    /** @type {Record<string, string>} */
-    this.headers = { 'Content-Type': 'application/json' };
-    if (settings.API_KEY) this.headers = { ...this.headers, Authorization: `Bearer ${settings.API_KEY}` };
+    this.headers = headersOf(settings);
   }
 
   /**

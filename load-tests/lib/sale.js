@@ -2,6 +2,7 @@
 
 import http from 'k6/http';
 import { sleep } from 'k6';
+import { headersOf } from './client.js';
 import { booksChecked, drift, loadSeconds, overdueUnits, oversold, unaccounted } from './metrics.js';
 
 /** @typedef {import('./settings.js').Settings} Settings */
@@ -31,7 +32,7 @@ export const timeouts = (settings) => ({
  * @returns {import('k6/http').Params}
  */
 const aside = (settings) => ({
-  headers: { 'Content-Type': 'application/json', ...(settings.API_KEY ? { Authorization: `Bearer ${settings.API_KEY}` } : {}) },
+  headers: headersOf(settings),
   tags: { name: 'books' },
   responseType: 'text',
   responseCallback: http.expectedStatuses({ min: 0, max: 599 }),

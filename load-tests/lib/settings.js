@@ -125,7 +125,7 @@ export function read(script, own) {
     if (name && !(name in known)) throw new Error(`${script} has no knob ${name}. It has ${Object.keys(known).join(', ')}`);
   }
   /** @type {Record<string, unknown>} */
-  const settings = { script, SALE_ID: [], GRACE_SECONDS: 30, SKUS: 1, STOCK: 1, HOLD_SECONDS: 1, LOST_PERCENT: 1, PARTICIPANTS: 2 };
+  const settings = { script, SALE_ID: [], GRACE_SECONDS: 0, SKUS: 1, STOCK: 1, HOLD_SECONDS: 1, LOST_PERCENT: 1, PARTICIPANTS: 2 };
   for (const [name, kind] of Object.entries(known)) {
     const text = __ENV[name] || `${defaults[name]}`;
     const value = text === '' ? (name === 'SALE_ID' ? [] : '') : kind.parse(text);

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -34,7 +35,8 @@ class Run:
         self.path = pathlib.Path(results) / f"{script}.json"
         given = {"BASE_URL": url, "SUMMARY_DIR": results, **knobs}
         command = [sys.executable, SCRIPTS / "run.py", script, *(f"{name}={value}" for name, value in given.items())]
-        self.process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        self.process = subprocess.Popen(command, env=environment(), **pipes)
 
     def wait(self):
         self.output, _ = self.process.communicate()
@@ -54,9 +56,10 @@ class Run:
 
 
 def environment():
-    """This machine's, without what would be taken for a knob."""
-    knobs = {"LATENCY_MS_MAX", "P99_MS", "HOLD_SECONDS", "LOST_PERCENT", "PARTICIPANTS"} | {"RATE", "DURATION", "API_KEY", "SALE_ID", "SKUS", "STOCK", "BASE_URL", "HTML", "PROMETHEUS", "TESTID", "GIVEN"}
-    return {name: value for name, value in os.environ.items() if name not in knobs | {"SUMMARY_DIR"}}
+    """This machine's, without what would be taken for a knob, or for an order of the `make` that runs the tests."""
+    settings = (SCRIPTS / "lib/settings.js").read_text(encoding="utf-8")
+    dropped = {*re.findall(r"^  ([A-Z][A-Z0-9_]+):", settings, re.MULTILINE), "HTML", "PROMETHEUS", "TESTID", "GIVEN", "MAKEFLAGS"}
+    return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
 def run(results, script, url, **knobs):

@@ -86,7 +86,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
     def route(self, method, path, body):
         liar = self.liar
         barrier = path.removeprefix("/v1/barriers/").partition("/")[0]
-        match method, re.sub(r"(?<=/v1/sales/)[^/]+|(?<=/reservations/)[^/]+|(?<=/v1/barriers/)[^/]+|(?<=/buyers/)[^/]+", "*", path):
+        match method, re.sub(r"(?<=/sales/)[^/]+|(?<=/buyers/)[^/]+|(?<=/barriers/)[^/]+|(?<=/reservations/)[^/]+", "*", path):
             case "GET", "/v1/sales" | "/v1/barriers":
                 self.answer(200, {"items": [], "next": None})
             case "PUT", "/v1/sales/*":

@@ -15,7 +15,8 @@ README = (harness.SCRIPTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_it_brings_a_service_of_its_own_and_audits_it(tmp_path):
-    knobs = [f"{name}={value}" for name, value in harness.small("steady", DURATION="3s", SUMMARY_DIR=tmp_path, HTML=1).items()]
+    given = harness.small("steady", DURATION="3s", SUMMARY_DIR=tmp_path, HTML=1)
+    knobs = [f"{name}={value}" for name, value in given.items()]
     command = [sys.executable, harness.SCRIPTS / "run.py", "steady", *knobs]
     ran = subprocess.run(command, env=harness.environment(), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -23,6 +24,18 @@ def test_it_brings_a_service_of_its_own_and_audits_it(tmp_path):
     assert re.search(r"stockade audit: 1 sales, .*: the books balance", ran.stdout)
     assert "<html" in (tmp_path / "steady.html").read_text(encoding="utf-8")[:1000].lower()
     assert json.loads((tmp_path / "steady.json").read_text(encoding="utf-8"))["settings"]["RATE"] == harness.SMALL["RATE"]
+
+
+def test_make_hands_over_its_arguments(tmp_path):
+    """With a service that is there, so that nothing is built."""
+    with Liar("truth") as liar:
+        given = harness.small("steady", SCRIPT="steady", BASE_URL=liar.url, SUMMARY_DIR=tmp_path)
+        command = ["make", "load", *(f"{name}={value}" for name, value in given.items())]
+        ran = subprocess.run(command, cwd=harness.REPOSITORY, env=harness.environment(), capture_output=True, text=True)
+        slip = subprocess.run([*command, "RAET=5"], cwd=harness.REPOSITORY, env=harness.environment(), capture_output=True, text=True)
+    assert ran.returncode == 0 and "steady: all thresholds hold" in ran.stdout, ran.stdout + ran.stderr
+    assert json.loads((tmp_path / "steady.json").read_text(encoding="utf-8"))["settings"]["P99_MS"] == harness.SMALL["P99_MS"]
+    assert slip.returncode != 0 and "steady has no knob RAET" in slip.stdout + slip.stderr
 
 
 def test_its_secret_is_not_written_down(tmp_path):

@@ -121,6 +121,7 @@ def test_a_wrong_knob_stops_the_start(script, knob, said):
     (["barrier", "SALE_ID=a"], "barrier has no knob SALE_ID"),
     (["flashsale"], "there is no script flashsale. There are barrier, breakpoint, cart"),
     (["smoke", "RATE"], "RATE: must be NAME=value"),
+    (["smoke", "K6=/nowhere/k6"], "/nowhere/k6 cannot be started (No such file or directory)"),
     (["smoke", "HTML=yes"], "HTML=yes: must be 0 or 1"),
     (["smoke", "PROMETHEUS=localhost:9090"], "PROMETHEUS=localhost:9090: must be the URL of a Prometheus"),
 ])

@@ -3,7 +3,8 @@
 
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
-.PHONY: help run demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts bench clean
+SCRIPT ?= smoke
+.PHONY: help run demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -46,6 +47,7 @@ test: ## All tests, on real servers
 	cd clients/typescript && npm test --silent
 	.tools/python/bin/python -m pytest -q clients/python
 	.tools/python/bin/python -m pytest -q tests/observe
+	.tools/python/bin/python -m pytest -q tests/load
 	cargo test --locked --features otlp --test otlp
 	cargo test --locked
 
@@ -57,6 +59,7 @@ check: ## Format, lints, documentation, openapi.json and what is made from it
 	luacheck --quiet lua
 	.tools/python/bin/openapi-spec-validator openapi.json
 	scripts/openapi.sh check
+	cd load-tests && npm run --silent check
 	.tools/python/bin/mypy --config-file clients/python/pyproject.toml
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --document-private-items
 
@@ -73,6 +76,11 @@ alerts: ## Check and test the alert rules
 	.tools/bin/promtool check config grafana/prometheus/prometheus.yml
 	.tools/bin/promtool check rules --lint-fatal grafana/prometheus/alerts.yml
 	.tools/bin/promtool test rules grafana/prometheus/tests/*.yml
+
+load: ## A load test with k6: SCRIPT=flash_sale RATE=200 DURATION=20s (load-tests/README.md lists all; BASE_URL=: not its own service)
+	@scripts/setup.sh load
+	$(if $(BASE_URL),,cargo build --release --locked --bin stockade)
+	@python3 load-tests/run.py '$(SCRIPT)' $(foreach knob,$(filter-out SCRIPT=%,$(MAKEOVERRIDES)),'$(knob)')
 
 bench: ## Measure on this machine
 	@scripts/setup.sh bench

@@ -43,7 +43,9 @@ class Process:
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.child = subprocess.Popen(self.command, stdout=log, stderr=log, env=self.environment)
+            # A session of its own: Ctrl-C is for whoever runs the demo, and ends this in its turn.
+            self.child = subprocess.Popen(
+                self.command, stdout=log, stderr=log, env=self.environment, start_new_session=True)
 
     def kill(self):
         self.child.kill()
@@ -68,7 +70,7 @@ class Stockade(Process):
 
     def __init__(self, home, port=None):
         if not os.path.exists(STOCKADE):
-            raise SystemExit(f"{STOCKADE} is not there: use `make demo` or `make demo-lua`")
+            raise SystemExit(f"{STOCKADE} is not there: use `make demo`, `make demo-lua` or `make load`")
         self.data, self.port = os.path.join(home, "data"), port or free_port()
         super().__init__([STOCKADE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.data],
                          os.path.join(home, "stockade.log"))
@@ -96,9 +98,9 @@ class Stockade(Process):
         with contextlib.suppress(OSError):
             self.kill_engine()  # left alone where the service had been killed last
 
-    def audit(self, sale):
-        """Exit code and text of `stockade audit`, which needs the service to be stopped or attaches to it."""
-        done = subprocess.run([STOCKADE, "audit", sale, "--data-dir", self.data], capture_output=True, text=True)
+    def audit(self, *sale):
+        """Exit code and text of `stockade audit`, of one sale or of all. It attaches to the engine that runs."""
+        done = subprocess.run([STOCKADE, "audit", *sale, "--data-dir", self.data], capture_output=True, text=True)
         return done.returncode, (done.stdout + done.stderr).strip()
 
 

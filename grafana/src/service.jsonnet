@@ -227,9 +227,10 @@ lib.dashboard(
         lib.timeseries('Dropped iterations', 'Iterations a second that k6 could not start for want of virtual users. Above 0 the load is not what was asked for.', 'ops', [
           target(k6Rate('dropped_iterations_total'), 'dropped'),
         ]) + lib.colour('dropped', 'red'),
-        lib.timeseries('Checks', 'Part of the checks of k6 that held, by check. Must be 100 %.', 'percentunit', [
-          target('min by (check) (%s)' % k6('checks_rate'), '{{check}}'),
-        ]) + lib.max(1),
+        lib.timeseries('Answers at k6', 'Answers a second as the load tests count them: refused is right, failed and unexpected must be 0.', 'reqps', [
+          target(k6Rate(kind + '_total'), kind)
+          for kind in ['accepted', 'refused', 'failed', 'unexpected']
+        ]) + lib.colour('accepted', 'green') + lib.colour('refused', 'orange') + lib.colourLike('failed|unexpected', 'red'),
         lib.timeseries('Failed requests of k6', 'Part of the requests that k6 counts as failed, by name.', 'percentunit', [
           target('max by (name) (%s)' % k6('http_req_failed_rate'), '{{name}}'),
         ]) + lib.max(1),

@@ -5,7 +5,7 @@ NO_DATA = {
     ("stockade-service", "Errors by route"): "no request fails in a healthy story",
 } | {
     ("stockade-service", panel): "k6 plays no part in the story"
-    for panel in ("Requests of k6", "Duration at k6, p99", "Virtual users", "Dropped iterations", "Checks",
+    for panel in ("Requests of k6", "Duration at k6, p99", "Virtual users", "Dropped iterations", "Answers at k6",
                   "Failed requests of k6")
 }
 

@@ -20,7 +20,7 @@ mod webhooks;
 pub use caches::CacheMetrics;
 pub use page::Sample;
 pub use requests::HttpMetrics;
-pub use sales::{SALES_MAX, SaleCounts};
+pub use sales::SaleCounts;
 pub use webhooks::WebhookMetrics;
 
 use catalogue::{Kind, METRICS, OTHER};
@@ -64,7 +64,7 @@ fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
 impl Metrics {
     /// Describes and registers everything.
     pub fn new() -> Result<Self, BuildError> {
-        Self::with_sales_max(SALES_MAX)
+        Self::with_sales_max(sales::SALES_MAX)
     }
 
     /// The same; at most `sales_max` sales get series of what they were answered.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sales with series of their own, unless the options say otherwise.
-pub const SALES_MAX: usize = 50;
+pub(super) const SALES_MAX: usize = 50;
 /// A sale without series must be so much busier than one that has them.
 const CLEARLY: f64 = 1.25;
 /// Words that every sale with series has at 0: a rate sees nothing of a counter that begins at 1, and the first second
@@ -63,11 +63,16 @@ impl Tracked {
         Self { counts, since, is_shown, total: 0, recent: 1.0 }
     }
 
-    /// What has come since then; from now on it begins anew.
-    fn take(&mut self) -> Vec<u64> {
+    /// What has come since then.
+    fn new_counts(&self) -> Vec<u64> {
         let now = self.counts.read();
-        let new = now.iter().zip(&self.since).map(|(now, since)| now.saturating_sub(*since)).collect();
-        self.since = now;
+        now.iter().zip(&self.since).map(|(now, since)| now.saturating_sub(*since)).collect()
+    }
+
+    /// The same; from now on it begins anew.
+    fn take(&mut self) -> Vec<u64> {
+        let new = self.new_counts();
+        self.since.iter_mut().zip(&new).for_each(|(since, new)| *since += new);
         new
     }
 
@@ -84,7 +89,7 @@ pub(super) struct BusiestSales {
     places: HashMap<&'static str, usize>,
     sales_max: usize,
     /// Of all sales without series.
-    other: Arc<SaleCounts>,
+    other: SaleCounts,
     tracked: Mutex<HashMap<String, Tracked>>,
 }
 
@@ -96,7 +101,7 @@ impl BusiestSales {
         words.retain(|word| *word != OTHER);
         words.push(OTHER);
         let places = words.iter().enumerate().map(|(place, word)| (*word, place)).collect();
-        let other = Arc::new(SaleCounts::new(words.len()));
+        let other = SaleCounts::new(words.len());
         Self { words, places, sales_max, other, tracked: Mutex::default() }
     }
 
@@ -167,10 +172,7 @@ impl BusiestSales {
         }
         shown.sort_by_key(|(name, _)| *name);
         for (name, sale) in shown {
-            let now = sale.counts.read();
-            let counts: Vec<u64> =
-                now.iter().zip(&sale.since).map(|(now, since)| now.saturating_sub(*since)).collect();
-            add(name, &counts);
+            add(name, &sale.new_counts());
         }
         drop(tracked);
         add(OTHER, &self.other.read());

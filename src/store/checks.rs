@@ -3,6 +3,7 @@
 mod notifier;
 mod parts;
 
+use super::health::read_info;
 use super::sweep::{EventsKept, Purge};
 use super::{ReservationFilter, Store, StoreError, ids};
 use crate::domain::sale::{PutSale, SkuSpec, Skus};
@@ -99,10 +100,7 @@ impl Store {
     async fn info(&self) -> Result<BTreeMap<String, String>, StoreError> {
         let mut cmd = redis::cmd("INFO");
         cmd.arg("server").arg("memory").arg("persistence");
-        let text: String = redis::from_redis_value(self.query(&cmd).await?)
-            .map_err(|error| StoreError::Reply(error.to_string()))?;
-        let pairs = text.lines().filter_map(|line| line.split_once(':'));
-        Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        read_info(self.query(&cmd).await?)
     }
 
     /// Managed Redis forbids CONFIG; then it stays unsaid.

@@ -2,7 +2,7 @@
 
 use super::{Store, StoreError, pool};
 use redis::{FromRedisValue, Value, from_redis_value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Where there are more connections, listing them would keep buyers waiting.
 const CLIENTS_LISTED_MAX: f64 = 200.0;
@@ -12,7 +12,7 @@ const SPIKE_SECONDS: u64 = 60;
 /// What Redis says of itself. What it does not tell this user, or not at all, is none.
 #[derive(Debug, Default)]
 pub struct RedisHealth {
-    info: HashMap<String, String>,
+    info: BTreeMap<String, String>,
     /// Slow commands since the start.
     pub slowlog_entries: Option<u64>,
     /// Events of the latency monitor, and their last spikes in milliseconds, where these are not over.
@@ -68,10 +68,7 @@ impl Store {
         let answers = connection.query_all(&[redis::cmd("INFO"), slowlog, latency]).await;
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
-        let info: String =
-            from_redis_value(self.note(next())?).map_err(|error| StoreError::Reply(error.to_string()))?;
-        let pairs = info.lines().filter_map(|line| line.split_once(':'));
-        let info = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let info = read_info(self.note(next())?)?;
         let mut health = RedisHealth { info, ..RedisHealth::default() };
         // Managed Redis forbids these.
         health.read(next().unwrap_or(Value::Nil), next().unwrap_or(Value::Nil));
@@ -82,6 +79,13 @@ impl Store {
         }
         Ok(health)
     }
+}
+
+/// The fields of an answer to INFO.
+pub(super) fn read_info(answer: Value) -> Result<BTreeMap<String, String>, StoreError> {
+    let text: String = from_redis_value(answer).map_err(|error| StoreError::Reply(error.to_string()))?;
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 /// Of a list of clients, one a line: `... qbuf=<input> ... obl=<output> ... omem=<more output> ...`.

@@ -11,6 +11,7 @@ mod lane;
 pub use follower::Follower;
 
 use super::events::{EntryId, Feed, Place};
+use super::health::read_info;
 use super::keys::SaleKeys;
 use super::{Shared, Store, StoreError};
 use crate::domain::SaleId;
@@ -145,9 +146,8 @@ impl Store {
         let learn = async {
             let mut cmd = redis::cmd("INFO");
             cmd.arg("server");
-            let info: String = redis::from_redis_value(self.query(&cmd).await?)
-                .map_err(|error| StoreError::Reply(error.to_string()))?;
-            let is_cluster = info.lines().any(|line| line == "redis_mode:cluster");
+            let info = read_info(self.query(&cmd).await?)?;
+            let is_cluster = info.get("redis_mode").is_some_and(|mode| mode == "cluster");
             Ok(if is_cluster { SALES_A_LANE_IN_CLUSTER } else { SALES_A_LANE })
         };
         self.live.sales_a_lane.get_or_try_init(|| learn).await.copied()

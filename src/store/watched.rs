@@ -21,6 +21,8 @@ pub struct WatchLimits {
 /// Sales and levels as they are.
 #[derive(Debug, Default)]
 pub struct Watched {
+    /// Of all sales.
+    pub holds: Holds,
     /// What sells first, then what will, then what has sold.
     pub sales: Vec<Sale>,
     /// Levels of their SKUs: as many of each sale, the first by name.
@@ -58,38 +60,35 @@ impl Store {
         Ok(watched)
     }
 
-    /// Counts the holds of all sales, whether anybody sweeps or not.
-    pub async fn holds(&self) -> Result<Holds, StoreError> {
-        let mut holds = Holds::default();
-        let mut page = PageRequest { limit: PAGE_LIMIT_MAX, after: None };
-        loop {
-            let (entries, next) = self.sale_entries(&page).await?;
-            let now_ms = self.now().await?.as_ms();
-            let sales = entries.iter().filter(|(sale, _)| !checks::is_internal(sale));
-            let counts: Vec<_> = sales.flat_map(|(sale, _)| count_holds(sale, now_ms)).collect();
-            let answers = pool::get(&self.committer.pool).await?.query_all(&counts).await;
-            for (place, answer) in answers.into_iter().enumerate() {
-                let count = match answer {
-                    Ok(Value::Int(count)) => u64::try_from(count).unwrap_or(0),
-                    // What is no list of ids is the auditor's affair.
-                    Ok(_) | Err(StoreError::Reply(_) | StoreError::Corrupt(_)) => 0,
-                    Err(error) => return self.note(Err(error)),
-                };
-                *[&mut holds.open, &mut holds.overdue, &mut holds.orphans][place % 3] += count;
-            }
-            if next.is_none() {
-                return Ok(holds);
-            }
-            page.after = next;
+    /// Counts holds, whether anybody sweeps or not.
+    async fn count_holds(
+        &self,
+        sales: impl Iterator<Item = &SaleId>,
+        holds: &mut Holds,
+    ) -> Result<(), StoreError> {
+        let now_ms = self.now().await?.as_ms();
+        let counts: Vec<_> = sales.flat_map(|sale| hold_counts(sale, now_ms)).collect();
+        let answers = pool::get(&self.committer.pool).await?.query_all(&counts).await;
+        for (place, answer) in answers.into_iter().enumerate() {
+            let count = match answer {
+                Ok(Value::Int(count)) => u64::try_from(count).unwrap_or(0),
+                // What is no list of ids is the auditor's affair.
+                Ok(_) | Err(StoreError::Reply(_) | StoreError::Corrupt(_)) => 0,
+                Err(error) => return self.note(Err(error)),
+            };
+            *[&mut holds.open, &mut holds.overdue, &mut holds.orphans][place % 3] += count;
         }
+        Ok(())
     }
 
-    /// Reads all sales, and counts those that it does not read.
+    /// Goes through the registry: counts the holds of all sales, and reads as many sales as it may.
     async fn read_sales(&self, watched: &mut Watched) -> Result<(), StoreError> {
         let mut page = PageRequest { limit: PAGE_LIMIT_MAX, after: None };
         loop {
-            let (entries, next) = self.sale_entries(&page).await?;
-            for (sale, generation) in entries.iter().filter(|(sale, _)| !checks::is_internal(sale)) {
+            let (mut entries, next) = self.sale_entries(&page).await?;
+            entries.retain(|(sale, _)| !checks::is_internal(sale));
+            self.count_holds(entries.iter().map(|(sale, _)| sale), &mut watched.holds).await?;
+            for (sale, generation) in &entries {
                 if watched.sales.len() == SALES_READ_MAX {
                     watched.sales_left_out += 1;
                     continue;
@@ -142,7 +141,7 @@ impl Store {
 }
 
 /// Open, overdue, orphans.
-fn count_holds(sale: &SaleId, now_ms: i64) -> [redis::Cmd; 3] {
+fn hold_counts(sale: &SaleId, now_ms: i64) -> [redis::Cmd; 3] {
     let keys = SaleKeys::new(sale);
     let mut counts = ["ZCARD", "ZCOUNT", "ZCARD"].map(redis::cmd);
     counts[0].arg(keys.due());

@@ -36,13 +36,13 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, limits: WatchLimits) {
 pub async fn round(store: &Store, metrics: &Metrics, limits: WatchLimits) -> Result<(), StoreError> {
     let seen = async {
         let health = store.redis_health().await?;
-        Ok((health, store.holds().await?, store.watched(limits).await?))
+        Ok((health, store.watched(limits).await?))
     };
     match seen.await {
-        Ok((health, holds, watched)) => {
+        Ok((health, watched)) => {
             metrics.redis_up(true);
             metrics.see(of_redis(&health));
-            metrics.see(of_holds(holds));
+            metrics.see(of_holds(watched.holds));
             metrics.see(of_stock(&watched));
             metrics.expect_sales(watched.sales.iter().map(|sale| sale.sale.as_str()));
             Ok(())
@@ -109,7 +109,13 @@ fn of_redis(health: &RedisHealth) -> HashMap<&'static str, Vec<Sample>> {
     for (family, label, field, unit) in OF_INFO {
         if let Some(number) = health.number(field) {
             let sample = Sample::new(number * unit);
-            add(family, label.map_or(sample.clone(), |(name, value)| sample.with(name, value)));
+            add(
+                family,
+                match label {
+                    Some((name, value)) => sample.with(name, value),
+                    None => sample,
+                },
+            );
         }
     }
     add(REDIS_KEYS, Sample::new(health.keys()));

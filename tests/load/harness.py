@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "load-tests"
@@ -64,3 +65,10 @@ def environment():
 
 def run(results, script, url, **knobs):
     return Run(results, script, url, **knobs).wait()
+
+
+def eventually(holds):
+    latest = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < latest, "it does not come to that"
+        time.sleep(0.02)

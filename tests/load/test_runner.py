@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
 
@@ -57,7 +56,7 @@ def test_its_numbers_reach_prometheus(tmp_path, monkeypatch):
     with (tmp_path / "log").open("wb") as log:
         prometheus = subprocess.Popen([harness.REPOSITORY / ".tools/bin/prometheus", *flags], stdout=log, stderr=log)
     try:
-        until(lambda: fetch(f"{url}/-/ready") is not None)
+        harness.eventually(lambda: fetch(f"{url}/-/ready") is not None)
         with Liar("truth") as liar:
             knobs = harness.small("steady", DURATION="4s", PROMETHEUS=url, TESTID="tried")
             run = harness.run(tmp_path / "results", "steady", liar.url, **knobs)
@@ -81,13 +80,6 @@ def fetch(url):
             return answer.read()
     except OSError:
         return None
-
-
-def until(holds):
-    latest = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < latest, "it does not come to that"
-        time.sleep(0.02)
 
 
 def test_readme_names_every_script_with_its_defaults():

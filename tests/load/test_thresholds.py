@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import subprocess
-import time
 
 import pytest
 
@@ -53,13 +52,6 @@ def test_a_lie_is_found_out(runs, lie, script, wanted):
         assert metric in run.path.with_suffix(".md").read_text(encoding="utf-8")
 
 
-def eventually(holds):
-    latest = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < latest, "it does not come to that"
-        time.sleep(0.02)
-
-
 def test_a_store_that_dies_is_a_failure_and_no_refusal(tmp_path):
     """The service answers on: 503 to each, and k6 says so."""
 
@@ -75,7 +67,7 @@ def test_a_store_that_dies_is_a_failure_and_no_refusal(tmp_path):
             sales = service.call("GET", "/v1/sales")[1]["items"]
             return any(sale["totals"]["sold"] > 2 for sale in sales)
 
-        eventually(somebody_bought)
+        harness.eventually(somebody_bought)
         redis.kill()
         run.wait()
     assert run.code == 99, run.output

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import tomllib
 import urllib.parse
 
@@ -20,6 +19,7 @@ import yaml
 from compose_spec import PyCompose, parse_duration
 from containers import (ROOT, RULES, compose, copied, dockerfile, environment, is_ignored, mounts, only, redis_settings,
                         source_of, stages, text)
+from servers import eventually, free_port
 
 TOOLS = ROOT / ".tools"
 TARGET = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
@@ -309,20 +309,6 @@ def test_prometheus_reads_the_rules():
 # --- What can be run -------------------------------------------------------------------------------------------------
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def eventually(what, look):
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not (seen := look()):
-        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what}"
-        time.sleep(0.05)
-    return seen
-
-
 @contextlib.contextmanager
 def running(command, log, **how):
     """A process that ends with its block; answers it."""
@@ -359,7 +345,7 @@ def redis(server, folder, port, *flags):
                 wire.sendall(b"PING\r\n")
                 return wire.recv(7) == b"+PONG\r\n"
 
-        eventually("Redis answers", answers)
+        eventually(answers, "Redis answers", DEADLINE_SECONDS)
         yield process
 
 
@@ -386,7 +372,7 @@ def stack(folder, server, *flags):
                 assert process.poll() is None, (folder / "stockade.log").read_text()
                 return subprocess.run([STOCKADE, "healthcheck"], env=variables, capture_output=True).returncode == 0
 
-            eventually("its own health check succeeds", healthy)
+            eventually(healthy, "its own health check succeeds", DEADLINE_SECONDS)
             yield process, listen, ops, variables
     assert list(home.iterdir()) == [], "it wrote a file, and its file system is read-only"
 
@@ -436,12 +422,12 @@ def test_prometheus_starts_with_these_flags(tmp_path):
             assert process.poll() is None, log.read_text()
             return ready(port, "/-/ready")
 
-        eventually("Prometheus is ready", answers)
+        eventually(answers, "Prometheus is ready", DEADLINE_SECONDS)
 
         def jobs():
             return {target["labels"]["job"] for target in json.loads(get(port, "/api/v1/targets")[1])["data"]["activeTargets"]}
 
-        eventually("it scrapes Stockade", lambda: "stockade" in jobs())
+        eventually(lambda: "stockade" in jobs(), "it scrapes Stockade", DEADLINE_SECONDS)
         # What k6 writes to: without the flag it is 404.
         assert get(port, "/api/v1/write")[0] == 405
         assert json.loads(get(port, "/api/v1/status/flags")[1])["data"]["web.enable-remote-write-receiver"] == "true"
@@ -489,12 +475,12 @@ def test_cluster_is_made_once_and_found_again(tmp_path):
 
     def made(addresses, said):
         assert "All 16384 slots covered" in said
-        eventually("the cluster is whole", lambda: whole(addresses))
+        eventually(lambda: whole(addresses), "the cluster is whole", DEADLINE_SECONDS)
         ids.append({node[0] for node in nodes(addresses[0])})
 
     def found(addresses, said):
         assert "there already" in said
-        eventually("the cluster is whole again", lambda: whole(addresses))
+        eventually(lambda: whole(addresses), "the cluster is whole again", DEADLINE_SECONDS)
         assert {node[0] for node in nodes(addresses[0])} == ids[0]
 
     with_nodes(made)

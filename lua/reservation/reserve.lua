@@ -8,17 +8,16 @@ then         st:{sale}:lock:<name>  the locks that requests depend on, each once
 ARGV[1]      clock_offset_ms        0 outside tests
 ARGV[2]      generation             of the sale, as the caller knows it
 ARGV[3]      lock_count             locks of the call
-ARGV[4]      sku_count              distinct SKUs of the call
-ARGV[5]      buyer_count            distinct buyers of the call
-ARGV[6..]    skus                   their names
-then         buyers                 bucket (0..15) and buyer of each
-then         requests               hold_ms ('' = the sale's), buyer, more, tail (the record from its fingerprint on),
-                                    line count, then SKU and quantity of each line. More is '', or + if an old hold's
-                                    key follows, * if the window does not matter, else -; then the claim: '' or
-                                    <number of its lock>:<token>:<fence>
+ARGV[4]      cart_count             distinct carts of the call
+ARGV[5..]    carts                  hold_ms ('' = the sale's) LF more LF <sku>=<quantity>,... More is '', or + if an
+                                    old hold's key follows, * if the window does not matter, else -; then the claim:
+                                    '' or <number of its lock>:<token>:<fence>
+then         requests               number of its cart, bucket (0..15) and name of its buyer ('' and '' for none),
+                                    tail (the record from its fingerprint on)
 Returns      {"ok", now, retry_at, overdue ids, answer...} | {"unknown_sale"} | {"stale_generation"}
              retry_at and overdue are filled when a request fell short: the earliest deadline, and up to 100 ids
-Answers      held | replayed, each with previous status, id and record | idempotency_key_reused
+Answers      new with the record up to its tail: a hold that is made now; id and tail are the caller's
+             | replayed with previous status, id and record | idempotency_key_reused
              hold_expired | already_released | already_returned, likewise with the record, when a key's hold has ended
              sale_closed | sale_paused | sale_not_open opens_at | stale_fence | hold_too_long extendable_until
              unknown_reservation | part_of_order | already_confirmed (replaces; with the old record)
@@ -26,28 +25,35 @@ Answers      held | replayed, each with previous status, id and record | idempot
              sold_out sku=requested,available,held;... | corrupt
 Errors       CORRUPT what           a fixed key holds what no script wrote
 Writes       after the last check. Cost O(carts + lines + log holds). ]]
-local sku_count, buyer_count = tonumber(ARGV[4]), tonumber(ARGV[5])
+local CARTS_AT, CART_COUNT = 5, tonumber(ARGV[4])
+local REQUESTS_AT, REQUEST_ARGS = CARTS_AT + CART_COUNT, 4
 
 local word = open_book()
 if word then
   return { word }
 end
 
--- Numbers of requests are few and alike: each text is read once.
-local number = setmetatable({}, { __index = function(known, text)
-  known[text] = tonumber(text)
-  return known[text]
-end })
-
-local skus, known = {}, {}
-for n = 1, sku_count do
-  skus[n] = ARGV[5 + n]
-  known[skus[n]] = true
+-- A crowd's carts are alike, so each is read once, and requests name it by its number: as text, since so it comes.
+local carts, skus, known = {}, {}, {}
+for n = 1, CART_COUNT do
+  local hold_ms, more, lines = match(ARGV[CARTS_AT + n - 1], '^(%d*)\n([^\n]*)\n(.+)$')
+  local sign, cart = sub(more, 1, 1), {}
+  cart.skus, cart.quantities = parse_amounts(lines)
+  cart.hold = tonumber(hold_ms)
+  cart.is_replacing, cart.is_paid, cart.claim = sign == '+', sign == '*', sub(more, 2)
+  carts[format('%d', n)] = cart
+  for _, sku in ipairs(cart.skus) do
+    if not known[sku] then
+      known[sku], skus[#skus + 1] = true, sku
+    end
+  end
 end
-local requests_at = 6 + sku_count + 2 * buyer_count
 local wanted = {}
-for n = 6 + sku_count, requests_at - 1, 2 do
-  wanted[#wanted + 1], wanted[#wanted + 2] = number[ARGV[n]], ARGV[n + 1]
+for at = REQUESTS_AT, #ARGV, REQUEST_ARGS do
+  local bucket = ARGV[at + 1]
+  if bucket ~= '' then
+    want_buyer(wanted, tonumber(bucket), ARGV[at + 2])
+  end
 end
 
 -- One EXISTS says that no record of the call is there yet, which is so for nearly every batch.
@@ -88,12 +94,8 @@ local fell_short = false
 local now_text = format('%d', now)
 
 local function find_record(key)
-  if records[key] == nil then
-    if new_at[key] then
-      records[key] = { parsed = parse_record(key, new_records[new_at[key]]) }
-    elseif fresh then
-      return false
-    end
+  if fresh and not records[key] and not new_at[key] then
+    return false
   end
   return get_record(key)
 end
@@ -181,44 +183,63 @@ local function refusal_of(cart, quantities, entry)
   return refusal
 end
 
-local heads = {} -- deadlines of a hold, as texts, by how long it lasts
+-- What new holds of this call have in common, by how long they last and what is counted: a crowd's are alike.
+local heads = {}
+local function head_of(expires_at, extendable_until, counted, replaces)
+  local record = format('held\n%d\n%s\n\n%d\n%s\n%s\n\n\n\n\n\n', expires_at, now_text, extendable_until, counted,
+    replaces)
+  return { expires_at = format('%d', expires_at), record = record, answer = 'new\n' .. record }
+end
 
-local function reserve(key, old_key, is_paid, claim, hold_ms, buyer, tail, cart, quantities)
+local function common_head(hold, counted)
+  local of_hold = heads[hold]
+  if not of_hold then
+    of_hold = {}
+    heads[hold] = of_hold
+  end
+  local head = of_hold[counted]
+  if not head then
+    head = head_of(now + hold, now + rules.hold_ms_max, counted, '')
+    of_hold[counted] = head
+  end
+  return head
+end
+
+local function reserve(key, old_key, cart, buyer, tail)
   local record = find_record(key)
   if record then
     return repeated(record, tail)
   elseif record == nil then
     return 'corrupt'
   end
-  if window_refusal and not is_paid then
+  if window_refusal and not cart.is_paid then
     return window_refusal
   end
-  local refusal = claim and fence_refusal(claim, now)
+  local refusal = cart.claim ~= '' and fence_refusal(cart.claim, now)
   if refusal then
     return refusal
   end
-  local hold = hold_ms ~= '' and number[hold_ms] or rules.hold_ms
+  local hold = cart.hold or rules.hold_ms
   if hold > rules.hold_ms_max then
     return format('hold_too_long\n%d', now + rules.hold_ms_max)
   end
   local entry = buyers[buyer]
-  local expires_at, extendable_until, replaces = now + hold, now + rules.hold_ms_max, ''
-  local old
+  local old, expires_at, extendable_until
   if old_key then
     old, refusal = meet_replaced(old_key, buyer)
     if refusal then
       return refusal
     end
     if old then
-      extendable_until, replaces = tonumber(old[UNTIL]), old.id
-      expires_at = hold_ms ~= '' and expires_at or old.expires_at
+      extendable_until = tonumber(old[UNTIL])
+      expires_at = cart.hold and now + hold or old.expires_at
       if expires_at > extendable_until then
         return format('hold_too_long\n%d', extendable_until)
       end
       swap_old(old, 1)
     end
   end
-  refusal = refusal_of(cart, quantities, entry)
+  refusal = refusal_of(cart.skus, cart.quantities, entry)
   if refusal then
     if old then
       swap_old(old, -1)
@@ -234,46 +255,22 @@ local function reserve(key, old_key, is_paid, claim, hold_ms, buyer, tail, cart,
     due_remove[#due_remove + 1] = old.id
     enter_status(old, 'released', 'released', 'held')
   end
-  for n = 1, #cart do
-    move(levels, cart[n], -quantities[n], quantities[n], 0, 0)
+  for n = 1, #cart.skus do
+    move(levels, cart.skus[n], -cart.quantities[n], cart.quantities[n], 0, 0)
   end
-  local counted = count_take(entry, cart, quantities, true)
-  -- A crowd's holds last alike: the deadlines are written once.
-  local times = not old and heads[hold]
-  if not times then
-    times = { format('%d', expires_at), format('\n%s\n\n%d\n', now_text, extendable_until) }
-    if not old then
-      heads[hold] = times
-    end
-  end
-  local fields = 'held\n' .. times[1] .. times[2] .. counted .. '\n' .. replaces .. '\n\n\n\n\n\n' .. tail
-  local place = #new_records
-  new_records[place + 1], new_records[place + 2], new_at[key], records[key] = key, fields, place + 2, nil
-  place = #due_add
-  due_add[place + 1], due_add[place + 2] = times[1], id
-  local text = 'held\n\n' .. id .. '\n' .. fields
-  events[#events + 1] = text
-  return text
+  local counted = count_take(entry, cart.skus, cart.quantities, true)
+  local head = old and head_of(expires_at, extendable_until, counted, old.id) or common_head(hold, counted)
+  add_record(key, id, head.record, tail)
+  local place = #due_add
+  due_add[place + 1], due_add[place + 2] = head.expires_at, id
+  return head.answer
 end
 
-local answers = {}
-local at, key_at = requests_at, RECORDS_AT
-local cart, quantities = {}, {}
-while at <= #ARGV do
-  local more, lines = ARGV[at + 2], number[ARGV[at + 4]]
-  for n = 1, lines do
-    cart[n], quantities[n] = skus[number[ARGV[at + 3 + 2 * n]]], number[ARGV[at + 4 + 2 * n]]
-  end
-  for n = #cart, lines + 1, -1 do
-    cart[n], quantities[n] = nil, nil
-  end
-  local old_key, is_paid, claim
-  if more ~= '' then
-    local sign = sub(more, 1, 1)
-    old_key, is_paid, claim = sign == '+' and KEYS[key_at + 1] or nil, sign == '*', sub(more, 2)
-  end
-  answers[#answers + 1] =
-    reserve(KEYS[key_at], old_key, is_paid, claim, ARGV[at], ARGV[at + 1], ARGV[at + 3], cart, quantities)
-  at, key_at = at + 5 + 2 * lines, key_at + (old_key and 2 or 1)
+local answers, key_at = {}, RECORDS_AT
+for at = REQUESTS_AT, #ARGV, REQUEST_ARGS do
+  local cart = carts[ARGV[at]]
+  local old_key = cart.is_replacing and KEYS[key_at + 1] or nil
+  answers[#answers + 1] = reserve(KEYS[key_at], old_key, cart, ARGV[at + 2], ARGV[at + 3])
+  key_at = key_at + (old_key and 2 or 1)
 end
 return close_book(answers, fell_short)

@@ -122,10 +122,10 @@ local function parse_record(key, raw)
   return record
 end
 
--- The record under `key`: a table, false when there is none, nil when it is corrupt.
+-- The record under `key`, as the call has left it: a table, false when there is none, nil when it is corrupt.
 local function get_record(key)
   if records[key] == nil then
-    local raw = read_text(key)
+    local raw = new_at[key] and new_records[new_at[key]] or read_text(key)
     records[key] = raw ~= false and { parsed = raw and parse_record(key, raw) }
   end
   local entry = records[key]
@@ -140,6 +140,16 @@ local function put_record(record)
   for n = 1, #record.skus do
     levels[record.skus[n]].revised = true
   end
+end
+
+-- A hold that is made now: the record from its status on, and from its fingerprint on.
+local function add_record(key, id, head, tail)
+  local record, place = head .. tail, #new_records + 1
+  new_records[place], new_records[place + 1], new_at[key] = key, record, place + 1
+  if records[key] ~= nil then
+    records[key] = nil -- read anew, should the call name it again
+  end
+  events[#events + 1] = 'held\n\n' .. id .. '\n' .. record
 end
 
 local function is_overdue(record)
@@ -196,19 +206,23 @@ local function count_sku(entry, sku, units)
   entry.skus[sku] = (entry.skus[sku] or 0) + units
 end
 
--- Reads the entries of `wanted`, a list of bucket (0..15) and buyer in turn, into `buyers` by name.
-local function read_buyers(wanted)
-  local by_bucket = {}
-  for n = 1, #wanted, 2 do
-    local bucket = wanted[n]
-    local names = by_bucket[bucket]
-    if not names then
-      names = {}
-      by_bucket[bucket] = names
-    end
-    names[#names + 1] = wanted[n + 1]
+-- Enters a buyer into `wanted`, the lists of names to read by bucket (0..15).
+local function want_buyer(wanted, bucket, buyer)
+  if buyers[buyer] then
+    return
   end
-  for bucket, names in pairs(by_bucket) do
+  buyers[buyer] = true -- read below
+  local names = wanted[bucket]
+  if names then
+    names[#names + 1] = buyer
+  else
+    wanted[bucket] = { buyer }
+  end
+end
+
+-- Reads the entries of those that are wanted into `buyers` by name.
+local function read_buyers(wanted)
+  for bucket, names in pairs(wanted) do
     local texts = read('buyers', 'HMGET', KEYS[BUYERS_AT + bucket], unpack(names))
     for n = 1, #names do
       buyers[names[n]] = parse_buyer(bucket, names[n], texts[n])
@@ -308,9 +322,8 @@ local function read_records(step, last)
           known[sku], skus[#skus + 1] = true, sku
         end
       end
-      if record[COUNTED] ~= '' and not buyers[record[BUYER]] then
-        buyers[record[BUYER]] = true -- wanted; read below
-        wanted[#wanted + 1], wanted[#wanted + 2] = tonumber(sub(record[COUNTED], 1, 1), 16), record[BUYER]
+      if record[COUNTED] ~= '' then
+        want_buyer(wanted, tonumber(sub(record[COUNTED], 1, 1), 16), record[BUYER])
       end
     end
   end

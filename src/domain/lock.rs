@@ -121,7 +121,7 @@ pub struct LockState {
 
 /// Makes a write depend on a lease of the same sale: it is refused unless the lock has this token and fence, and its
 /// lease is not over.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fence {
     /// Name of the lock.

@@ -6,10 +6,12 @@
 
 mod calls;
 mod lane;
+mod request;
 mod rounds;
 mod verb;
 
 pub use lane::{BATCH_REQUESTS_MAX, Class, QUEUE_MAX, SaleQueues, Waiting};
+pub use request::{Body, Entry, Request, Take};
 pub use rounds::{Lane, Target};
 pub(super) use rounds::{Pending, Queues, call_for, send_all};
 pub use verb::Verb;
@@ -19,7 +21,7 @@ use super::pool::{Call, Connection, Pool};
 use super::reply::{self, BatchReply, CallRefusal};
 use super::scripts::Scripts;
 use super::{Clock, SaleHandle};
-use crate::domain::{Fence, Lines, Timestamp};
+use crate::domain::Timestamp;
 use crate::metrics::Metrics;
 use lane::Pending as SalePending;
 use redis::Cmd;
@@ -29,74 +31,6 @@ use std::time::Instant;
 
 /// How often a request that fell short is tried again after overdue holds were expired.
 const EXPIRE_ROUNDS_MAX: usize = 10;
-
-/// One request, prepared as far as it doesn't depend on the store's state.
-#[derive(Debug)]
-pub struct Request {
-    /// What is done.
-    pub verb: Verb,
-    /// The reservation, or for adjust the operation: 22 characters.
-    pub id: String,
-    /// The lock that it depends on: of reserve, confirm, release and adjust.
-    pub fence: Option<Fence>,
-    /// The rest, by verb.
-    pub body: Body,
-}
-
-/// How a reservation comes in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
-    /// Like most: while the sale is open.
-    Plain,
-    /// In the place of another hold: its 22 characters.
-    Replaces(String),
-    /// In the place of a part of an order that has expired, whether the sale is open or not: the money is there.
-    Paid,
-}
-
-impl Entry {
-    /// The hold to replace.
-    fn replaces(&self) -> Option<&str> {
-        match self {
-            Self::Replaces(old) => Some(old),
-            Self::Plain | Self::Paid => None,
-        }
-    }
-
-    /// As `reserve.lua` has it.
-    fn sign(&self) -> char {
-        match self {
-            Self::Plain => '-',
-            Self::Replaces(_) => '+',
-            Self::Paid => '*',
-        }
-    }
-}
-
-/// What a request says beside its id.
-#[derive(Debug)]
-pub enum Body {
-    /// Reserve.
-    Take {
-        /// Bucket and name.
-        buyer: Option<(u8, String)>,
-        /// The sale's default where none.
-        hold_ms: Option<u64>,
-        /// How it comes in.
-        entry: Entry,
-        /// The record from its fingerprint on.
-        tail: String,
-        /// What is wanted.
-        lines: Lines,
-    },
-    /// Any other verb: its arguments as the script's header lists them.
-    Settle {
-        /// Operation whose record the script keeps (return): 22 characters.
-        operation: Option<String>,
-        /// Arguments.
-        args: Vec<String>,
-    },
-}
 
 /// What became of a request.
 #[derive(Debug)]
@@ -279,6 +213,7 @@ impl Committer {
             } else if may_retry && !overdue.is_empty() && reply::fell_short(&text) {
                 undecided.short.push(pending);
             } else {
+                let text = pending.request.complete(text);
                 let _ = pending.sender.send(Ok(Answered::Answer { now, retry_at, text }));
             }
         }

@@ -29,8 +29,8 @@ impl Store {
     ) -> Decided<Reservation> {
         let prepare = |_: &SaleHandle| {
             let mut prepared = request.prepared(part, Some(order));
-            if let Body::Take { entry, .. } = &mut prepared.body {
-                *entry = Entry::Paid;
+            if let Body::Take(take) = &mut prepared.body {
+                take.entry = Entry::Paid;
             }
             prepared
         };

@@ -2,7 +2,7 @@
 
 use super::lane::Pending;
 use super::rounds::call_for;
-use super::{Body, Committer, Entry, Verb};
+use super::{Body, Committer, Verb};
 use crate::domain::{Fence, LockName};
 use crate::store::SaleHandle;
 use crate::store::pool::Call;
@@ -77,58 +77,87 @@ impl Committer {
         cmd
     }
 
-    /// Distinct SKUs and buyers go first, so that the script walks flat arrays.
+    /// Distinct carts go first, so that the script reads each once: a crowd's are alike.
     fn reserve_call(&self, sale: &SaleHandle, batch: &[Pending]) -> Cmd {
         let takes = || {
             batch.iter().filter_map(|pending| match &pending.request.body {
-                Body::Take { buyer, hold_ms, entry, tail, lines } => {
-                    Some((&pending.request, buyer, hold_ms, entry, tail, lines))
-                }
+                Body::Take(take) => Some((&pending.request, take)),
                 Body::Settle { .. } => None,
             })
         };
         let key_count =
-            takes().map(|(_, _, _, entry, ..)| 1 + usize::from(entry.replaces().is_some())).sum::<usize>();
+            takes().map(|(_, take)| 1 + usize::from(take.entry.replaces().is_some())).sum::<usize>();
         let locks = Locks::of(batch);
         let mut cmd = self.head(Verb::Reserve, sale, key_count + locks.0.len());
-        let (mut skus, mut buyers) = (Index::default(), Index::default());
-        for (request, buyer, _, entry, _, lines) in takes() {
+        let mut carts = Carts::default();
+        for (request, take) in takes() {
             cmd.arg(sale.keys.record(&request.id));
-            if let Some(replaced) = entry.replaces() {
+            if let Some(replaced) = take.entry.replaces() {
                 cmd.arg(sale.keys.record(replaced));
             }
-            if let Some((bucket, buyer)) = buyer {
-                buyers.add(buyer, *bucket);
-            }
-            for (sku, _) in lines.iter() {
-                skus.add(sku.as_str(), 0);
-            }
+            carts.add(Cart {
+                hold_ms: take.hold_ms,
+                sign: take.entry.sign(),
+                fence: request.fence.as_ref(),
+                lines: &take.lines,
+            });
         }
         locks.add_keys(sale, &mut cmd);
-        cmd.arg(self.clock.offset_ms()).arg(&sale.generation);
-        cmd.arg(locks.0.len()).arg(skus.list.len()).arg(buyers.list.len());
-        for (sku, _) in &skus.list {
-            cmd.arg(sku);
+        cmd.arg(self.clock.offset_ms()).arg(&sale.generation).arg(locks.0.len()).arg(carts.list.len());
+        for cart in &carts.list {
+            cmd.arg(cart.text(&locks));
         }
-        for (buyer, bucket) in &buyers.list {
-            cmd.arg(bucket).arg(buyer);
-        }
-        for (request, buyer, hold_ms, entry, tail, lines) in takes() {
-            match hold_ms {
-                Some(hold_ms) => cmd.arg(hold_ms),
-                None => cmd.arg(""),
+        for ((_, take), number) in takes().zip(&carts.numbers) {
+            cmd.arg(number);
+            match &take.buyer {
+                Some((bucket, buyer)) => cmd.arg(bucket).arg(buyer),
+                None => cmd.arg("").arg(""),
             };
-            cmd.arg(buyer.as_ref().map_or("", |(_, buyer)| buyer));
-            match (entry, &request.fence) {
-                (Entry::Plain, None) => cmd.arg(""),
-                (entry, fence) => cmd.arg(format!("{}{}", entry.sign(), locks.claim(fence.as_ref()))),
-            };
-            cmd.arg(tail).arg(lines.count());
-            for (sku, units) in lines.iter() {
-                cmd.arg(skus.place(sku.as_str())).arg(units);
-            }
+            cmd.arg(&take.tail);
         }
         cmd
+    }
+}
+
+/// What requests of a call may have in common.
+#[derive(Debug, PartialEq, Eq, Hash, Clone, Copy)]
+struct Cart<'a> {
+    hold_ms: Option<u64>,
+    sign: char,
+    fence: Option<&'a Fence>,
+    lines: &'a str,
+}
+
+impl Cart<'_> {
+    /// As `reserve.lua` has it.
+    fn text(&self, locks: &Locks<'_>) -> String {
+        let hold_ms = self.hold_ms.map(|ms| ms.to_string()).unwrap_or_default();
+        match (self.sign, self.fence) {
+            ('-', None) => format!("{hold_ms}\n\n{}", self.lines),
+            (sign, fence) => format!("{hold_ms}\n{sign}{}\n{}", locks.claim(fence), self.lines),
+        }
+    }
+}
+
+/// Distinct carts in the order of their first use, and which each request has, counted from 1 as Lua does.
+#[derive(Debug, Default)]
+struct Carts<'a> {
+    places: HashMap<Cart<'a>, usize>,
+    list: Vec<Cart<'a>>,
+    numbers: Vec<usize>,
+}
+
+impl<'a> Carts<'a> {
+    fn add(&mut self, cart: Cart<'a>) {
+        // Most often it is the one before.
+        let same = self.numbers.last().copied().filter(|number| self.list[number - 1] == cart);
+        let number = same.unwrap_or_else(|| {
+            *self.places.entry(cart).or_insert_with(|| {
+                self.list.push(cart);
+                self.list.len()
+            })
+        });
+        self.numbers.push(number);
     }
 }
 
@@ -157,25 +186,5 @@ impl<'a> Locks<'a> {
         let place =
             |fence: &Fence| self.0.iter().position(|lock| **lock == fence.lock).map_or(0, |at| at + 1);
         fence.map(|fence| format!("{}:{}:{}", place(fence), fence.token, fence.fence)).unwrap_or_default()
-    }
-}
-
-/// Distinct names in the order of their first use, counted from 1 as Lua does.
-#[derive(Debug, Default)]
-struct Index<'a> {
-    places: HashMap<&'a str, usize>,
-    list: Vec<(&'a str, u8)>,
-}
-
-impl<'a> Index<'a> {
-    fn add(&mut self, name: &'a str, bucket: u8) {
-        if let std::collections::hash_map::Entry::Vacant(entry) = self.places.entry(name) {
-            self.list.push((name, bucket));
-            entry.insert(self.list.len());
-        }
-    }
-
-    fn place(&self, name: &str) -> usize {
-        self.places.get(name).copied().unwrap_or_default()
     }
 }

@@ -114,7 +114,7 @@ fn move_some(
 impl Request {
     fn line_count(&self) -> usize {
         match &self.body {
-            Body::Take { lines, .. } => lines.count(),
+            Body::Take(take) => take.line_count,
             Body::Settle { .. } => 1,
         }
     }
@@ -123,17 +123,13 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::quantity::Line;
-    use crate::domain::{Lines, Quantity};
-    use crate::store::group_commit::Entry;
+    use crate::store::group_commit::{Entry, Take};
 
     /// A cart of so many lines.
     fn cart(id: &str, count: usize) -> Request {
-        let line = |n| Line { sku: format!("s{n}").parse().unwrap(), quantity: Quantity::new(1).unwrap() };
-        let lines = Lines::new((0..count).map(line).collect()).unwrap();
-        let (id, tail) = (id.to_owned(), String::new());
-        let body = Body::Take { buyer: None, hold_ms: None, entry: Entry::Plain, tail, lines };
-        Request { verb: Verb::Reserve, id, fence: None, body }
+        let (tail, lines) = (String::new(), String::new());
+        let take = Take { buyer: None, hold_ms: None, entry: Entry::Plain, tail, lines, line_count: count };
+        Request { verb: Verb::Reserve, id: id.to_owned(), fence: None, body: Body::Take(take) }
     }
 
     fn push(queues: &mut SaleQueues, class: Class, id: &str, count: usize, lines: usize) {

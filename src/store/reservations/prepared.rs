@@ -1,7 +1,7 @@
 //! Requests, prepared as far as they do not depend on the store's state.
 
 use crate::domain::*;
-use crate::store::group_commit::{Body, Entry, Request, Verb};
+use crate::store::group_commit::{Body, Entry, Request, Take, Verb};
 use crate::store::ids;
 
 /// What callers of their own are part of: their calls do not move parts of orders.
@@ -23,8 +23,7 @@ pub(super) fn lines_text(lines: &Lines) -> String {
 
 impl Reserve {
     /// The record from its fingerprint on: what does not depend on the store's state.
-    fn tail(&self, order: Option<OrderId>) -> String {
-        let lines = lines_text(&self.lines);
+    fn tail(&self, lines: &str, order: Option<OrderId>) -> String {
         let buyer = self.buyer.as_ref().map_or("", Buyer::as_str);
         let reference = self.reference.as_ref().map_or("", Reference::as_str);
         let metadata =
@@ -40,22 +39,25 @@ impl Reserve {
             replaces.as_ref().map_or(&[][..], |bytes| &bytes[..]),
         ]);
         let order = order.map(|order| ids::short(order.0)).unwrap_or_default();
-        [&fingerprint, &order, &lines, buyer, reference, &metadata].join("\n")
+        [&fingerprint, &order, lines, buyer, reference, &metadata].join("\n")
     }
 
     /// As the committer carries it; `order`: what it will be a part of.
     pub(in crate::store) fn prepared(&self, id: ReservationId, order: Option<OrderId>) -> Request {
+        let lines = lines_text(&self.lines);
+        let take = Take {
+            buyer: self.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
+            hold_ms: self.hold_seconds.map(|seconds| seconds * 1000),
+            entry: self.replaces.map_or(Entry::Plain, |id| Entry::Replaces(ids::short(id.0))),
+            tail: self.tail(&lines, order),
+            lines,
+            line_count: self.lines.count(),
+        };
         Request {
             verb: Verb::Reserve,
             id: ids::short(id.0),
             fence: self.fence.clone(),
-            body: Body::Take {
-                buyer: self.buyer.as_ref().map(|buyer| (ids::bucket(buyer.as_str()), buyer.to_string())),
-                hold_ms: self.hold_seconds.map(|seconds| seconds * 1000),
-                entry: self.replaces.map_or(Entry::Plain, |id| Entry::Replaces(ids::short(id.0))),
-                tail: self.tail(order),
-                lines: self.lines.clone(),
-            },
+            body: Body::Take(take),
         }
     }
 }

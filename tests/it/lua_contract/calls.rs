@@ -51,9 +51,25 @@ impl Take {
     pub fn fingerprint(self, fingerprint: &str) -> Self {
         Self { fingerprint: fingerprint.into(), ..self }
     }
-    fn tail(&self) -> String {
+    fn lines(&self) -> String {
         let lines: Vec<String> = self.lines.iter().map(|(sku, units)| format!("{sku}={units}")).collect();
-        [&self.fingerprint, &self.order, &lines.join(","), &self.buyer, "ref", ""].join("\n")
+        lines.join(",")
+    }
+    fn tail(&self) -> String {
+        [&self.fingerprint, &self.order, &self.lines(), &self.buyer, "ref", ""].join("\n")
+    }
+    /// What it has in common with others; `locks`: those of the call.
+    fn cart(&self, locks: &[String]) -> String {
+        let mut more = match (self.replaces.as_str(), &self.fence) {
+            ("", None) => String::new(),
+            ("", Some(_)) => "-".into(),
+            _ => "+".into(),
+        };
+        if let Some((lock, token, fence)) = &self.fence {
+            let place = locks.iter().position(|known| known == lock).unwrap() + 1;
+            more += &format!("{place}:{token}:{fence}");
+        }
+        [&self.hold_ms, &more, &self.lines()].map(String::as_str).join("\n")
     }
 }
 
@@ -138,11 +154,16 @@ impl Rig {
 
     pub async fn reserve(&mut self, takes: &[Take]) -> Step {
         let (keys, args) = self.reserve_call(takes);
-        self.step("reservation/reserve", &keys, &args).await
+        // Of a new hold the script tells what the caller does not know.
+        let complete = |place: usize, text: String| match text.strip_prefix("new\n") {
+            Some(head) => format!("held\n\n{}\n{head}{}", id(&takes[place].name), takes[place].tail()),
+            None => text,
+        };
+        self.step_of("reservation/reserve", &keys, &args, complete).await
     }
 
     pub fn reserve_call(&self, takes: &[Take]) -> (Vec<String>, Vec<String>) {
-        let (mut skus, mut buyers): (Vec<&str>, Vec<&str>) = Default::default();
+        let (mut carts, mut requests) = (Vec::<String>::new(), Vec::new());
         let (mut records, mut locks) = (Vec::new(), Vec::new());
         for take in takes {
             if let Some((lock, ..)) = &take.fence
@@ -154,36 +175,17 @@ impl Rig {
             if !take.replaces.is_empty() {
                 records.push(self.keys.record(&take.replaces));
             }
-            if !take.buyer.is_empty() && !buyers.contains(&take.buyer.as_str()) {
-                buyers.push(&take.buyer);
-            }
-            for (sku, _) in &take.lines {
-                if !skus.contains(&sku.as_str()) {
-                    skus.push(sku);
-                }
-            }
+            let cart = take.cart(&locks);
+            let number = carts.iter().position(|known| *known == cart).unwrap_or_else(|| {
+                carts.push(cart);
+                carts.len() - 1
+            });
+            let bucket = if take.buyer.is_empty() { String::new() } else { bucket(&take.buyer).to_string() };
+            requests.extend([(number + 1).to_string(), bucket, take.buyer.clone(), take.tail()]);
         }
-        let counts = [locks.len(), skus.len(), buyers.len()];
-        let mut args = self.with_head(counts.map(|count| count.to_string()));
-        args.extend(owned(&skus));
-        args.extend(buyers.iter().flat_map(|buyer| [bucket(buyer).to_string(), (*buyer).to_owned()]));
-        for take in takes {
-            let mut more = match (take.replaces.as_str(), &take.fence) {
-                ("", None) => String::new(),
-                ("", Some(_)) => "-".into(),
-                _ => "+".into(),
-            };
-            if let Some((lock, token, fence)) = &take.fence {
-                let place = locks.iter().position(|known| known == lock).unwrap() + 1;
-                more += &format!("{place}:{token}:{fence}");
-            }
-            args.extend([take.hold_ms.clone(), take.buyer.clone(), more, take.tail()]);
-            args.push(take.lines.len().to_string());
-            for (sku, units) in &take.lines {
-                let at = skus.iter().position(|name| name == sku).unwrap() + 1;
-                args.extend([at.to_string(), units.to_string()]);
-            }
-        }
+        let mut args = self.with_head([locks.len(), carts.len()].map(|count| count.to_string()));
+        args.extend(carts);
+        args.extend(requests);
         records.extend(locks.iter().map(|lock| self.lock_key(lock)));
         (self.with_fixed(records), args)
     }

@@ -286,9 +286,9 @@ async fn the_plain_path_has_nothing_of_it() {
     let mut rig = Rig::with_till().await;
     let (keys, args) = rig.reserve_call(&[one("a"), one("b").replacing("a")]);
     assert_eq!(keys.len(), 23 + 3);
-    // Offset, generation, three counts and the SKU, and five arguments a cart with two for its line.
-    assert_eq!(args.len(), 6 + 2 * 7);
-    assert_eq!((&*args[2], &*args[8], &*args[15]), ("0", "", "+"));
+    // Offset, generation, two counts, two carts, and four arguments a request.
+    assert_eq!(args.len(), 4 + 2 + 2 * 4);
+    assert_eq!((&*args[2], &*args[4], &*args[5]), ("0", "\n\none=1", "\n+\none=1"));
     rig.reserve(&[one("a"), one("b").replacing("a")]).await;
     rig.offset_ms = DAY;
     rig.reserve(&[one("c")]).await.answer(&["held//#c/*"]);

@@ -48,6 +48,7 @@ test: ## All tests, on real servers
 	.tools/python/bin/python -m pytest -q clients/python
 	.tools/python/bin/python -m pytest -q tests/observe
 	.tools/python/bin/python -m pytest -q tests/load
+	.tools/python/bin/python -m pytest -q tests/bench
 	cargo test --locked --features otlp --test otlp
 	cargo test --locked
 

@@ -5,6 +5,8 @@ import os
 import statistics
 from dataclasses import dataclass
 
+import plot
+
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 
 
@@ -82,20 +84,38 @@ def cpu_table(samples):
     return table(["side", "http us", "redis us", "load us"], lines)
 
 
-def markdown(about, rows, samples, with_cpu):
-    parts = ["# Benchmark", ", ".join(f"{key} {value}" for key, value in about.items()), rows_table(rows), figures_table(samples)]
+def markdown(about, rows, run, with_cpu):
+    parts = ["# Benchmark", ", ".join(f"{key} {value}" for key, value in about.items()), rows_table(rows),
+             figures_table(run.samples), *run.parts]
     if with_cpu:
-        parts += ["CPU microseconds a request:", cpu_table(samples)]
+        parts += ["CPU microseconds a request:", cpu_table(run.samples)]
     return "\n\n".join(parts) + "\n"
+
+
+def stem(about):
+    """Of the files of one run."""
+    return os.path.join(RESULTS, about["date"].replace(":", ""))
 
 
 def save(about, rows, samples, text):
     """Write both files; say where."""
     os.makedirs(RESULTS, exist_ok=True)
-    stem = os.path.join(RESULTS, about["date"].replace(":", ""))
-    with open(stem + ".json", "w") as out:
+    path = stem(about)
+    with open(path + ".json", "w") as out:
         named = [{"row": row.name, "value": row.value, "floor": row.floor, "aim": row.aim, "verdict": row.verdict()} for row in rows]
         json.dump({"about": about, "rows": named, "samples": samples}, out, indent=1)
-    with open(stem + ".md", "w") as out:
+    with open(path + ".md", "w") as out:
         out.write(text)
-    return f"written: {os.path.relpath(stem)}.json and .md"
+    return f"written: {os.path.relpath(path)}.json and .md"
+
+
+def save_plots(about, plots, folder):
+    """Draw the plots beside the results, and into `folder` if one is given; answers where they are."""
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    for name, what in plots.items():
+        drawn = plot.figure(*what)
+        for path in [f"{stem(about)}-{name}.svg", *([os.path.join(folder, f"{name}.svg")] if folder else [])]:
+            with open(path, "w") as out:
+                out.write(drawn)
+            yield os.path.relpath(path)

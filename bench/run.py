@@ -18,17 +18,19 @@ import tempfile
 import time
 
 import barriers
+import growth
 import listeners
 import load
 import orders
 import report
 import scale
+import sweep
 from report import Row
 from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
 SIDES = ("noop", "service", "plain", "tuned", "redis")
-BENCHES = ("reserve", "latency", "memory", "soak", "size", "listeners", "deletion", "arrivals", "barrier_size",
-           "webhook_latency", "waiters", "orders")
+BENCHES = ("reserve", "latency", "sweep", "memory", "soak", "size", "listeners", "deletion", "arrivals", "barrier_size",
+           "webhook_latency", "waiters", "orders", "growth")
 SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
 
 
@@ -45,15 +47,17 @@ def arguments():
     parser.add_argument("--soak-minutes", type=float, default=1.0, help="length of the soak; 10 for the real figure")
     parser.add_argument("--transport", choices=("unix", "tcp"), default="unix", help="to Redis, for all sides (%(default)s)")
     parser.add_argument("--redis-binary", default="redis-server", help="another server, such as valkey-server")
+    parser.add_argument("--curves", default=",".join(growth.CURVES), help="curves of growth, of: %(default)s")
+    parser.add_argument("--plots", metavar="FOLDER", help="write the plots there too, by names that stay")
     parser.add_argument("--profile-cpu", action="store_true", help="print CPU microseconds a reservation, side by side")
     parser.add_argument("--keep-going", action="store_true", help="report rows below their floor, but exit 0")
     args = parser.parse_args()
     if args.quick:
         args.seconds, args.rounds, args.soak_minutes = 3, 3, min(args.soak_minutes, 0.25)
         args.holds, args.records = min(args.holds, 30_000), min(args.records, 200_000)
-    args.only, args.benches = args.only.split(","), args.benches.split(",")
-    if set(args.only) - set(SIDES) or set(args.benches) - set(BENCHES):
-        parser.error("unknown side or bench")
+    args.only, args.benches, args.curves = (given.split(",") for given in (args.only, args.benches, args.curves))
+    if set(args.only) - set(SIDES) or set(args.benches) - set(BENCHES) or set(args.curves) - set(growth.CURVES):
+        parser.error("unknown side, bench or curve")
     return args
 
 
@@ -63,6 +67,7 @@ class Run:
     def __init__(self, args, folder):
         self.args, self.folder, self.sides = args, folder, {}
         self.samples = {}       # name of a measurement -> list of results, one a round
+        self.parts, self.plots = [], {}     # of the report: further tables; name -> what plot.figure draws
 
     def start(self):
         wanted = self.args.only
@@ -236,6 +241,12 @@ class Run:
     def orders(self):
         orders.orders(self)
 
+    def growth(self):
+        growth.growth(self)
+
+    def sweep(self):
+        sweep.sweep(self)
+
     def rows(self):
         def ratio(one, other, figure="per_second"):
             above, below = self.median(one, figure), self.median(other, figure)
@@ -321,16 +332,20 @@ def main():
                     run.reserve_round(number)
             if "latency" in args.benches:
                 run.latency()
+            if "sweep" in args.benches:
+                run.sweep()
             if "service" in run.sides:
-                for bench in BENCHES[2:]:
+                for bench in BENCHES[3:]:
                     if bench in args.benches:
                         getattr(run, bench)()
         finally:
             run.stop()
     rows = run.rows()
-    text = report.markdown(about, rows, run.samples, args.profile_cpu)
+    text = report.markdown(about, rows, run, args.profile_cpu)
     print("\n" + text)
     print(report.save(about, rows, run.samples, text))
+    for path in report.save_plots(about, run.plots, args.plots):
+        print(f"written: {path}")
     below = [row.name for row in rows if row.verdict() == "BELOW FLOOR"]
     if below:
         print(f"below the floor: {', '.join(below)}", file=sys.stderr)

@@ -58,9 +58,9 @@ def audit(service, sale):
     print(f"  {done.stdout.strip().splitlines()[-1]}", flush=True)
 
 
-def add_skus(service, sale, count):
+def add_skus(service, sale, count, initial=1):
     for first in range(0, count, A_CALL):
-        stock = {f"s{n:05d}": {"initial": 1} for n in range(first, min(first + A_CALL, count))}
+        stock = {f"s{n:05d}": {"initial": initial} for n in range(first, min(first + A_CALL, count))}
         rules = {"buyer_limit": 4, "hold_seconds": 3600, "stock": stock}
         service.expect(200, "PUT", f"/v1/sales/{sale}", rules)
 

@@ -89,15 +89,18 @@ def reservation(run, sku="hot"):
 
 class Service(Side):
     """Stockade, on a Redis that this run can configure and read out."""
+    settings = {}       # beside those that every run needs
 
     def __init__(self, folder, transport, redis_binary):
-        self.redis, url = private_redis(folder, "service-redis", transport, redis_binary)
-        self.redis_url = url
-        data = os.path.join(folder, "service-data")
+        self.redis, self.redis_url = private_redis(folder, "service-redis", transport, redis_binary)
+        self.start(folder, "service")
+
+    def start(self, folder, name):
+        data = os.path.join(folder, f"{name}-data")
         os.makedirs(data)
-        super().__init__("service", "stockade", folder, lambda port: {
+        super().__init__(name, "stockade", folder, lambda port: {
             "STOCKADE_LISTEN": f"127.0.0.1:{port}", "STOCKADE_DATA_DIR": data,
-            "STOCKADE_REDIS_URL": url, "STOCKADE_LOG": "json"})
+            "STOCKADE_REDIS_URL": self.redis_url, "STOCKADE_LOG": "json", **self.settings})
         for _ in range(250):
             if self.request("GET", "/readyz")[0] == 200:
                 return
@@ -126,7 +129,18 @@ class Service(Side):
         return counts["hit"], sum(counts.values())
 
     def held(self, sale):
-        return self.level(sale)["held"]
+        """Units that are held of all SKUs."""
+        _, raw = self.expect(200, "GET", f"/v1/sales/{sale}")
+        totals = json.loads(raw)["totals"]
+        if totals["available"] + totals["held"] + totals["sold"] != totals["granted"]:
+            raise Failed(f"units were made or lost: {totals}")
+        return totals["held"]
+
+    def batches(self):
+        """Script calls of group commit so far, and the requests that they carried."""
+        _, raw = self.expect(200, "GET", "/metrics")
+        return [float(re.search(rf"(?m)^stockade_commit_batch_size_{what}(?:{{[^}}]*}})? (\S+)", raw.decode()).group(1))
+                for what in ("count", "sum")]
 
     def reserve(self, sale, run, status=201):
         body, headers = reservation(run)
@@ -135,6 +149,18 @@ class Service(Side):
     def stop(self):
         super().stop()
         self.redis.stop()
+
+
+class Sibling(Service):
+    """One more process on the Redis of a service."""
+
+    def __init__(self, folder, service, number):
+        self.redis, self.redis_url, self.settings = service.redis, service.redis_url, service.settings
+        self.start(folder, f"service-{number}")
+
+    def stop(self):
+        self.process.kill()     # what it was asked to do is done
+        Side.stop(self)
 
 
 class Plain(Side):

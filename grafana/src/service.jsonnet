@@ -103,7 +103,7 @@ lib.dashboard(
 
     lib.row('Group commit and pool', [
       lib.line(8, [
-        lib.timeseries('Batch size', 'Requests carried by one script call: they grow with the load, to 128 at most.', 'short', [
+        lib.timeseries('Batch size', 'Requests carried by one script call: they grow with the load, to 256 at most.', 'short', [
           target(promql.mean('stockade_commit_batch_size'), 'mean'),
           target(promql.quantile(0.99, 'stockade_commit_batch_size'), 'p99'),
         ]),

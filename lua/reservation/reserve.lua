@@ -1,6 +1,6 @@
 #!lua
 -- uses: _read _stock _book _lock _fence
---[[ Hold the units of up to 128 carts until their deadlines: each cart all of its lines, or none.
+--[[ Hold the units of up to 256 carts until their deadlines: each cart all of its lines, or none.
 KEYS[1..7]   st:{sale}:rules stock due pinned done orphans events
 KEYS[8..23]  st:{sale}:buyers:<0..f>
 KEYS[24..]   st:{sale}:r:<id>       one a request; with `replaces` the old hold's key follows

@@ -71,8 +71,8 @@ const LONG_SECONDS: Kind =
 const LONG_DELAY_SECONDS: Kind = Kind::Histogram(&[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0,
 ]);
-/// A batch holds at most 128 requests.
-const BATCH: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
+/// A batch holds at most 256 requests.
+const BATCH: Kind = Kind::Histogram(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
 
 catalogue! {
     HTTP_REQUESTS "stockade_http_requests_total" Process Kind::Counter,

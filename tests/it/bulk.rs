@@ -20,7 +20,7 @@ fn requests(count: usize, sku: &str) -> Vec<BulkRequest> {
 /// One thread runs the tasks, so a batch is counted just before its answers are sent, and none in between.
 ///
 /// A request that comes while a batch is under way waits for that one, and is in the next, however many bulk items
-/// came before it: 12 times 128 of them wait, which is 12 batches.
+/// came before it: 12 times 256 of them wait, which is 12 batches.
 #[tokio::test]
 async fn one_request_waits_for_no_more_than_the_batch_under_way() {
     let shop = Rc::new(Shop::open(RedisServer::shared(), &[("red", 100_000_000)]).await);
@@ -56,7 +56,7 @@ async fn one_request_waits_for_no_more_than_the_batch_under_way() {
             let mut crowded = 0;
             for n in 0..50 {
                 let before = batches();
-                crowded += usize::from(waiting().parse::<f64>().unwrap() >= 3.0 * 128.0);
+                crowded += usize::from(waiting().parse::<f64>().unwrap() >= 3.0 * 256.0);
                 shop.hold(&n.to_string(), "red=1").await;
                 let waited = batches() - before;
                 assert!(waited <= 2, "it waited for {waited} batches");

@@ -1,9 +1,7 @@
 //! Arrivals that wait at the same moment go to Redis together, those of many barriers of a bucket in one call.
 
 use crate::domain::*;
-use crate::store::group_commit::{
-    BATCH_REQUESTS_MAX, Committer, Lane, Pending, QUEUE_MAX, Queues, Target, call_for, send_all,
-};
+use crate::store::group_commit::{Committer, Lane, Pending, QUEUE_MAX, Queues, Target, call_for, send_all};
 use crate::store::keys::{self, BucketKeys};
 use crate::store::pool::Connection;
 use crate::store::reply::{self, Fields};
@@ -39,6 +37,9 @@ pub struct Arrival {
 
 type Waits = Pending<Arrival, Decision<BarrierProgress>>;
 
+/// Most arrivals of one script call: as many names it may have to list.
+const CALL_ARRIVALS_MAX: usize = 128;
+
 /// What waits for a bucket.
 #[derive(Debug, Default)]
 pub struct Arrivals(VecDeque<Waits>);
@@ -52,7 +53,7 @@ impl Queues for Arrivals {
     }
 
     fn next_round(&mut self) -> Vec<Waits> {
-        self.0.drain(..self.0.len().min(BATCH_REQUESTS_MAX)).collect()
+        self.0.drain(..self.0.len().min(CALL_ARRIVALS_MAX)).collect()
     }
 }
 

@@ -6,8 +6,8 @@ use crate::domain::quantity::LINES_MAX;
 use crate::store::StoreError;
 use std::collections::VecDeque;
 
-/// Most requests of one script call.
-pub const BATCH_REQUESTS_MAX: usize = 128;
+/// Most requests of one script call (`docs/adr/0026-calls-of-256.md`).
+pub const BATCH_REQUESTS_MAX: usize = 256;
 /// Most lines of one script call, where they are known beforehand.
 const BATCH_LINES_MAX: usize = 512;
 /// Most requests that wait in one queue of a sale.
@@ -146,18 +146,18 @@ mod tests {
     #[test]
     fn bulk_items_go_behind_the_crowd_and_are_not_starved_by_it() {
         let mut queues = SaleQueues::default();
-        push(&mut queues, Class::Bulk, "bulk", 300, 1);
-        assert_eq!(counts(&queues.next_round()), (0, 128), "alone they fill a call");
+        push(&mut queues, Class::Bulk, "bulk", 600, 1);
+        assert_eq!(counts(&queues.next_round()), (0, 256), "alone they fill a call");
         push(&mut queues, Class::Take, "one", 3, 1);
-        assert_eq!(counts(&queues.next_round()), (3, 125), "who comes later need not wait for those before");
-        push(&mut queues, Class::Take, "one", 500, 1);
-        assert_eq!(counts(&queues.next_round()), (96, 32));
-        let mut left = 15;
+        assert_eq!(counts(&queues.next_round()), (3, 253), "who comes later need not wait for those before");
+        push(&mut queues, Class::Take, "one", 1_000, 1);
+        assert_eq!(counts(&queues.next_round()), (192, 64));
+        let mut left = 27;
         push(&mut queues, Class::Settle, "settled", 1, 1);
         while left > 0 {
             left -= counts(&queues.next_round()).1;
         }
-        assert_eq!(counts(&queues.next_round()), (128, 0), "without them the crowd has all of it");
+        assert_eq!(counts(&queues.next_round()), (256, 0), "without them the crowd has all of it");
     }
 
     #[test]

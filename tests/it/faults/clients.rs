@@ -140,23 +140,23 @@ async fn what_was_queued_is_done_though_its_client_has_gone() {
         metrics.lines().any(|line| line == format!("stockade_commit_queue_depth {wanted}"))
     };
     let one = r#"{"lines":[{"sku":"a","quantity":1}]}"#;
-    let batch = format!(r#"{{"requests":[{}]}}"#, vec![one; 128].join(","));
+    let batch = format!(r#"{{"requests":[{}]}}"#, vec![one; 256].join(","));
     let mut wires = Vec::new();
     let mut send = async |path: &str, key: &str, body: &str| {
         let mut wire = Wire::connect(service.address()).await.unwrap();
         wire.send(post(&sale.at(path), key, body)).await.unwrap();
         wires.push(wire);
     };
-    // A round holds 128, so one of these is in a round that gets no answer, and one waits.
+    // A round holds 256, so one of these is in a round that gets no answer, and one waits.
     send("/reservations/bulk", "a batch", &batch).await;
     send("/reservations/bulk", "another", &batch).await;
-    eventually("a round is under way", async || depth(128).await).await;
+    eventually("a round is under way", async || depth(256).await).await;
     send("/reservations", "waits", one).await;
     send("/reservations", "waits, too", one).await;
-    eventually("two more wait", async || depth(130).await).await;
+    eventually("two more wait", async || depth(258).await).await;
     wires.into_iter().for_each(Wire::reset);
     redis.thaw();
-    eventually("all are done", async || sale.level("a").await == Level(UNITS - 259, 259, 0)).await;
+    eventually("all are done", async || sale.level("a").await == Level(UNITS - 515, 515, 0)).await;
 }
 
 fn with_reference(key: &str) -> serde_json::Value {

@@ -257,7 +257,7 @@ async fn a_call_goes_on_when_its_client_has_gone() {
         wire.send(post(&sale.at("/reservations/bulk"), key, &body)).await.unwrap();
         wires.push(wire);
     }
-    eventually("both calls have begun", async || waiting(&sale).await == 128.0).await;
+    eventually("both calls have begun", async || waiting(&sale).await == 256.0).await;
     wires.into_iter().for_each(Wire::reset);
     redis.thaw();
     eventually("all is held", async || sale.level("a").await == Level(999, 1_001, 0)).await;
@@ -275,12 +275,12 @@ async fn a_full_queue_refuses_bulk_items_and_nobody_else() {
         let (sale, requests) = (sale.clone(), requests.clone());
         tokio::spawn(async move { bulk(&sale, &n.to_string(), &requests).await })
     };
-    // 128 requests of one call are on their way, and 128 of each of 32 others wait: the queue is full.
+    // 256 requests of one call are on their way, and 256 of each of 16 others wait: the queue is full.
     let mut calls = vec![call(0), call(1)];
-    eventually("a round is under way", async || waiting(&sale).await == 128.0).await;
+    eventually("a round is under way", async || waiting(&sale).await == 256.0).await;
     calls.extend((2..40).map(call));
     let ended = || calls.iter().filter(|call| call.is_finished()).count();
-    eventually("the queue is full", async || ended() == 7 && waiting(&sale).await == 4_096.0).await;
+    eventually("the queue is full", async || ended() == 23 && waiting(&sale).await == 4_096.0).await;
     let alone = tokio::spawn({
         let sale = sale.clone();
         async move { sale.take(1).await }
@@ -296,7 +296,7 @@ async fn a_full_queue_refuses_bulk_items_and_nobody_else() {
         let full =
             said.iter().filter(|(status, word)| (*status, word.as_str()) == (503, "queue_full")).count();
         // One that came in may find the queue full again at its next step.
-        assert!(of_call + full == 500 && (of_call == 0 || of_call >= 128), "{of_call} held, {full} refused");
+        assert!(of_call + full == 500 && (of_call == 0 || of_call >= 256), "{of_call} held, {full} refused");
         assert_eq!(answer.outcome(), if of_call > 0 { "held" } else { "unchanged" });
         held += of_call as u64;
         if of_call == 0 {
@@ -305,7 +305,7 @@ async fn a_full_queue_refuses_bulk_items_and_nobody_else() {
             refused.push(n.to_string());
         }
     }
-    assert_eq!(refused.len(), 7);
+    assert_eq!(refused.len(), 23);
     assert_eq!(sale.level("a").await, Level(50_000 - held - 1, held + 1, 0));
     // What was refused is tried again with the same key, and held.
     let again = bulk(&sale, &refused[0], &requests).await;

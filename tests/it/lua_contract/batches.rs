@@ -177,26 +177,26 @@ async fn the_largest_calls_fit() {
         names.iter().map(|name| (name.as_str(), "1000000000", "9000")).collect();
     let mut rig = Rig::with_rules(Rules::default().buyer_limit(1_000_000), &skus).await;
     let cart = |n: usize, prefix: &str| {
-        let first = take(&format!("{prefix}{n}"), &names[n * 4], 1).by(&format!("buyer {n}"));
-        (1..4).fold(first, |cart, line| cart.and(&names[n * 4 + line], 2))
+        let first = take(&format!("{prefix}{n}"), &names[n * 2], 1).by(&format!("buyer {n}"));
+        first.and(&names[n * 2 + 1], 2)
     };
-    let takes: Vec<Take> = (0..128).map(|n| cart(n, "a")).collect();
+    let takes: Vec<Take> = (0..256).map(|n| cart(n, "a")).collect();
     let step = rig.reserve(&takes).await;
-    assert_eq!(count(&step.answers, "held"), 128);
-    assert!(step.changes.contains(&"stock :h = 896".to_owned()));
-    let replaced: Vec<Take> = (0..128).map(|n| cart(n, "b").replacing(&format!("a{n}"))).collect();
+    assert_eq!(count(&step.answers, "held"), 256);
+    assert!(step.changes.contains(&"stock :h = 768".to_owned()));
+    let replaced: Vec<Take> = (0..256).map(|n| cart(n, "b").replacing(&format!("a{n}"))).collect();
     let step = rig.reserve(&replaced).await;
-    assert_eq!(count(&step.answers, "held"), 128);
-    let ids: Vec<String> = (0..128).map(|n| format!("b{n}")).collect();
+    assert_eq!(count(&step.answers, "held"), 256);
+    let ids: Vec<String> = (0..256).map(|n| format!("b{n}")).collect();
     let all: Vec<(&str, &[&str])> = ids.iter().map(|id| (id.as_str(), &["refuse", "", ""][..])).collect();
-    assert_eq!(count(&rig.settle("confirm", &all).await.answers, "confirmed"), 128);
-    let operations: Vec<String> = (0..128).map(|n| format!("op{n}")).collect();
-    let lines: Vec<String> = (0..128).map(|n| format!("{}=1", names[n * 4 + 1])).collect();
+    assert_eq!(count(&rig.settle("confirm", &all).await.answers, "confirmed"), 256);
+    let operations: Vec<String> = (0..256).map(|n| format!("op{n}")).collect();
+    let lines: Vec<String> = (0..256).map(|n| format!("{}=1", names[n * 2 + 1])).collect();
     let each = ids.iter().zip(&operations).zip(&lines);
     let returns: Vec<_> = each.map(|((id, op), lines)| (&**id, &**op, &**lines, "0", "f")).collect();
     let step = rig.give_back(&returns).await;
-    assert_eq!(count(&step.answers, "returned"), 128);
-    assert!(step.changes.contains(&"stock :g = 999999999872".to_owned()));
+    assert_eq!(count(&step.answers, "returned"), 256);
+    assert!(step.changes.contains(&"stock :g = 999999999744".to_owned()));
 }
 
 /// A call stops after 512 lines that it has read from records, and answers `deferred` to the rest.

@@ -96,7 +96,7 @@ class Run:
                 level = self.sides["service"].cached_level(SALE)
                 self.sides["noop read"] = Noop(self.folder, level, "noop-read", status=200)
                 print(f"no-op read answers {len(level[1])} bytes")
-        for name in set(PEERS) & set(wanted):
+        for name in [name for name in PEERS if name in wanted]:
             self.start_peer(name, common if name == "node" else ())
 
     def start_peer(self, name, settings):

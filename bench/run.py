@@ -167,7 +167,7 @@ class Run:
         if "postgres" in self.sides:
             postgres, seconds = self.sides["postgres"], self.args.seconds
             steps.append(lambda: self.measure("postgres", postgres.accepted, seconds))
-            steps.append(lambda: self.measure("postgres, 2 clients", postgres.accepted, seconds, SALE, peers.FEW))
+            steps.append(lambda: self.measure(f"postgres, {peers.FEW} clients", postgres.accepted, seconds, SALE, peers.FEW))
             steps.append(lambda: self.measure("postgres sold out", postgres.sold_out, seconds, GONE))
         turn = number % len(steps)
         for step in steps[turn:] + steps[:turn]:
@@ -323,7 +323,7 @@ class Run:
                   ("reserve", "Node, fastify + ioredis", "node", "node"),
                   ("sold out", "Node, fastify + ioredis", "node", "node sold out"),
                   ("reserve", "PostgreSQL, pgbench", "postgres", "postgres"),
-                  ("reserve", "PostgreSQL, pgbench with 2 clients", "postgres", "postgres, 2 clients"),
+                  ("reserve", f"PostgreSQL, pgbench with {peers.FEW} clients", "postgres", f"postgres, {peers.FEW} clients"),
                   ("sold out", "PostgreSQL, pgbench", "postgres", "postgres sold out")]],
         ]
 

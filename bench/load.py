@@ -19,11 +19,14 @@ BULK_REQUESTS = 200
 RANDOM_IDS = 2_000_000_000
 
 
-def cpu_seconds(pid):
-    """User and system time of a process so far."""
-    with open(f"/proc/{pid}/stat") as stat:
-        fields = stat.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(pids):
+    """User and system time so far, of one process or of several together."""
+    ticks = 0
+    for pid in [pids] if isinstance(pids, int) else pids:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Cpu:

@@ -21,13 +21,15 @@ import growth
 import listeners
 import load
 import orders
+import peers
 import report
 import scale
 import sweep
 from report import Row
 from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 
-SIDES = ("noop", "service", "plain", "tuned", "redis")
+SIDES = ("noop", "service", "plain", "tuned", "redis", "node", "postgres")
+PEERS = {"node": peers.Node, "postgres": peers.Postgres}
 BENCHES = ("reserve", "latency", "sweep", "memory", "soak", "size", "listeners", "deletion", "arrivals", "barrier_size",
            "webhook_latency", "waiters", "orders", "growth")
 SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
@@ -66,6 +68,7 @@ class Run:
     def __init__(self, args, folder):
         self.args, self.folder, self.sides = args, folder, {}
         self.samples = {}       # name of a measurement -> list of results, one a round
+        self.missing = {}       # peer -> why it is not there
         self.parts, self.plots = [], {}     # of the report: further tables; name -> what plot.figure draws
 
     def start(self):
@@ -93,13 +96,25 @@ class Run:
                 level = self.sides["service"].cached_level(SALE)
                 self.sides["noop read"] = Noop(self.folder, level, "noop-read", status=200)
                 print(f"no-op read answers {len(level[1])} bytes")
+        for name in [name for name in PEERS if name in wanted]:
+            self.start_peer(name, common if name == "node" else ())
+
+    def start_peer(self, name, settings):
+        try:
+            self.sides[name] = peer = PEERS[name](*settings)
+        except peers.Missing as missing:
+            self.missing[name] = str(missing)
+            print(f"{name} is left out: {missing}")
+            return
+        peer.put_sale(SALE, HOT_UNITS)
+        peer.put_sale(GONE, 0)
 
     def stop(self):
         for side in self.sides.values():
             side.stop()
 
     def pids(self, side):
-        pids = {"http": side.process.pid}
+        pids = {"http": getattr(side, "pids", side.process.pid)}
         return {**pids, "redis": side.redis.pid} if hasattr(side, "redis") else pids
 
     def measure(self, name, work, *arguments):
@@ -146,6 +161,14 @@ class Run:
             steps.append(lambda: self.wrk("plain tuned", load.wrk_accepted, self.sides["tuned"], SALE, word))
         if "redis" in wanted:
             steps.append(self.script_alone)
+        if "node" in self.sides:
+            steps.append(lambda: self.wrk("node", load.wrk_accepted, self.sides["node"], SALE, word))
+            steps.append(lambda: self.wrk("node sold out", load.wrk_sold_out, self.sides["node"], GONE, word))
+        if "postgres" in self.sides:
+            postgres, seconds = self.sides["postgres"], self.args.seconds
+            steps.append(lambda: self.measure("postgres", postgres.accepted, seconds))
+            steps.append(lambda: self.measure(f"postgres, {peers.FEW} clients", postgres.accepted, seconds, SALE, peers.FEW))
+            steps.append(lambda: self.measure("postgres sold out", postgres.sold_out, seconds, GONE))
         turn = number % len(steps)
         for step in steps[turn:] + steps[:turn]:
             step()
@@ -295,6 +318,13 @@ class Run:
             Row("orders of two sales / plain carts, 32 clients (for information)",
                 ratio("orders of two sales, 32 clients", "plain carts, 32 clients"), None, None),
             Row("reserve / tuned pool (for information)", ratio("reserve", "plain tuned"), None, None),
+            *[Row(f"{one} / {name} (for information)", ratio(one, other), None, None, note=self.missing.get(peer, ""))
+              for one, name, peer, other in [
+                  ("reserve", "Node, fastify + ioredis", "node", "node"),
+                  ("sold out", "Node, fastify + ioredis", "node", "node sold out"),
+                  ("reserve", "PostgreSQL, pgbench", "postgres", "postgres"),
+                  ("reserve", f"PostgreSQL, pgbench with {peers.FEW} clients", "postgres", f"postgres, {peers.FEW} clients"),
+                  ("sold out", "PostgreSQL, pgbench", "postgres", "postgres sold out")]],
         ]
 
 
@@ -309,7 +339,7 @@ def machine(args):
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": said("git", "rev-parse", "--short", "HEAD") + ("-dirty" if said("git", "status", "--porcelain") else ""),
         "cpu": models[0] if models else platform.processor(), "cores": os.cpu_count(), "kernel": platform.release(),
-        "redis": said(args.redis_binary, "--version").split(" sha=")[0], "transport": args.transport,
+        "redis": said(args.redis_binary, "--version").split(" sha=")[0], "transport": args.transport, **peers.versions(),
         "wrk": f"-t {args.threads} -c {load.CONNECTIONS}", "seconds": args.seconds, "rounds": args.rounds,
         "load_before": os.getloadavg()[0], **fsync_us(),
     }

@@ -29,28 +29,47 @@ class Failed(Exception):
     """A run that does not count: something answered what it should not have."""
 
 
+def release(binary):
+    path = os.path.join(RELEASE, binary)
+    if not os.path.exists(path):
+        raise Failed(f"{path} is not there: run `make bench`, or cargo build --release --workspace")
+    return path
+
+
 class Side:
     """One program that listens on a port of its own."""
 
-    def __init__(self, name, binary, folder, env):
+    def __init__(self, name, command, folder, env):
         self.name, self.port = name, free_port()
-        path = os.path.join(RELEASE, binary)
-        if not os.path.exists(path):
-            raise Failed(f"{path} is not there: run `make bench`, or cargo build --release --workspace")
-        command = [path, "serve"] if binary == "stockade" else [path]
         self.log_path = os.path.join(folder, f"{name}.log")
         self.log = open(self.log_path, "wb")
         self.process = subprocess.Popen(
             command, env={**os.environ, **env(self.port)}, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder)
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait_until_ready(self):
         for _ in range(500):
             if self.process.poll() is not None:
-                raise Failed(f"{name} ended at once:\n{open(self.log_path).read()[-2000:]}")
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                raise Failed(f"{self.name} ended at once:\n{self.said()[-2000:]}")
+            if self.is_ready():
                 return
-            except OSError:
-                time.sleep(0.02)
-        raise Failed(f"{name} does not listen on {self.port}")
+            time.sleep(0.02)
+        raise Failed(f"{self.name} does not become ready on {self.port}")
+
+    def is_ready(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+    def said(self):
+        with open(self.log_path) as log:
+            return log.read()
 
     def request(self, method, path, body=None, headers=None):
         """One request; the status, the headers and the raw body of its answer."""
@@ -92,20 +111,19 @@ class Service(Side):
     settings = {}       # beside those that every run needs
 
     def __init__(self, folder, transport, redis_binary):
+        self.command = [release("stockade"), "serve"]
         self.redis, self.redis_url = private_redis(folder, "service-redis", transport, redis_binary)
         self.start(folder, "service")
 
     def start(self, folder, name):
         data = os.path.join(folder, f"{name}-data")
         os.makedirs(data)
-        super().__init__(name, "stockade", folder, lambda port: {
+        super().__init__(name, self.command, folder, lambda port: {
             "STOCKADE_LISTEN": f"127.0.0.1:{port}", "STOCKADE_DATA_DIR": data,
             "STOCKADE_REDIS_URL": self.redis_url, "STOCKADE_LOG": "json", **self.settings})
-        for _ in range(250):
-            if self.request("GET", "/readyz")[0] == 200:
-                return
-            time.sleep(0.02)
-        raise Failed("the service does not become ready")
+
+    def is_ready(self):
+        return super().is_ready() and self.request("GET", "/readyz")[0] == 200
 
     def put_sale(self, sale, initial, hold_seconds=HOLD_SECONDS):
         rules = {"buyer_limit": BUYER_LIMIT, "hold_seconds": hold_seconds, "stock": {"hot": {"initial": initial}}}
@@ -155,7 +173,8 @@ class Sibling(Service):
     """One more process on the Redis of a service."""
 
     def __init__(self, folder, service, number):
-        self.redis, self.redis_url, self.settings = service.redis, service.redis_url, service.settings
+        self.command, self.settings = service.command, service.settings
+        self.redis, self.redis_url = service.redis, service.redis_url
         self.start(folder, f"service-{number}")
 
     def stop(self):
@@ -163,21 +182,22 @@ class Sibling(Service):
         Side.stop(self)
 
 
-class Plain(Side):
-    """One EVALSHA a request through a plain pool. `tuned` drops the PING at check-out and takes more connections."""
+class OneScript(Side):
+    """A service whose sales are those of single_reserve.lua, on a Redis that this run can read out."""
 
-    def __init__(self, folder, transport, redis_binary, tuned=False):
-        name = "plain-tuned" if tuned else "plain"
+    def __init__(self, name, command, folder, transport, redis_binary, env):
         self.redis, url = private_redis(folder, f"{name}-redis", transport, redis_binary)
-        pool = {"POOL_SIZE": "64", "POOL_TEST": "false"} if tuned else {}
-        super().__init__(name, "plain_pool", folder, lambda port: {
-            "LISTEN": f"127.0.0.1:{port}", "REDIS_URL": url, **pool})
+        super().__init__(name, command, folder, lambda port: {"LISTEN": f"127.0.0.1:{port}", "REDIS_URL": url, **env})
 
     def put_sale(self, sale, initial):
         seed_sale(self.redis, sale, initial)
 
     def held(self, sale):
-        return int(self.redis.client.call("HGET", f"st:{{{sale}}}:stock", "hot:h"))
+        return self.level(sale)["held"]
+
+    def level(self, sale):
+        available, held = (int(units) for units in self.redis.client.call("HMGET", f"st:{{{sale}}}:stock", "hot:a", "hot:h"))
+        return {"available": available, "held": held, "sold": 0, "granted": available + held}
 
     def reserve(self, sale, run, status=201):
         body, headers = reservation(run)
@@ -186,6 +206,14 @@ class Plain(Side):
     def stop(self):
         super().stop()
         self.redis.stop()
+
+
+class Plain(OneScript):
+    """One EVALSHA a request through a plain pool. `tuned` drops the PING at check-out and takes more connections."""
+
+    def __init__(self, folder, transport, redis_binary, tuned=False):
+        pool = {"POOL_SIZE": "64", "POOL_TEST": "false"} if tuned else {}
+        super().__init__("plain-tuned" if tuned else "plain", [release("plain_pool")], folder, transport, redis_binary, pool)
 
 
 class Noop(Side):
@@ -198,7 +226,7 @@ class Noop(Side):
             out.write(body)
         with open(headers_file, "w") as out:
             out.writelines(f"{name}: {value}\n" for name, value in headers if name.lower() not in OWN_HEADERS)
-        super().__init__(name, "noop", folder, lambda port: {
+        super().__init__(name, [release("noop")], folder, lambda port: {
             "LISTEN": f"127.0.0.1:{port}", "STATUS": str(status), "ANSWER_FILE": body_file, "HEADERS_FILE": headers_file})
 
 

@@ -35,7 +35,7 @@ def rung(side, sale, word, rate, seconds):
     try:
         # Not every side speaks HTTP.
         result = (load.constant_rate(side, sale, word, rate, seconds, WARMUP_SECONDS) if hasattr(side, "port")
-                  else side.constant_rate(rate, seconds))
+                  else side.constant_rate(rate, seconds, WARMUP_SECONDS))
     except load.Unanswered as late:
         result = late.result
     figures = {"rate": rate, "answered": result["answered"], "achieved": result["answered"] / result.get("seconds", seconds),

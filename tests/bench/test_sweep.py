@@ -11,7 +11,7 @@ class Side:
     def __init__(self, **result):
         self.result = {"answered": 2_000, "p50_us": 500, "p99_us": 4_000, "p999_us": 9_000, **result}
 
-    def constant_rate(self, rate, seconds):
+    def constant_rate(self, rate, seconds, warmup_seconds):
         return self.result
 
 

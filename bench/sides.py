@@ -101,6 +101,9 @@ class Service(Side):
         super().__init__(name, "stockade", folder, lambda port: {
             "STOCKADE_LISTEN": f"127.0.0.1:{port}", "STOCKADE_DATA_DIR": data,
             "STOCKADE_REDIS_URL": self.redis_url, "STOCKADE_LOG": "json", **self.settings})
+        self.wait_ready()
+
+    def wait_ready(self):
         for _ in range(250):
             if self.request("GET", "/readyz")[0] == 200:
                 return

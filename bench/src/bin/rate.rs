@@ -8,10 +8,11 @@
 //!
 //! Environment: `ADDRESS` (127.0.0.1:8080), `REQUEST_PATH`, `SKU` (hot), `RATE` (a second),
 //! `SECONDS`, `WARMUP_SECONDS`, `CONNECTIONS` (256), `RUN` (a word that makes keys and buyers of
-//! this run unique), `ACKNOWLEDGED` (a file for what was answered 2xx: a line each, with the time in
-//! ms since 1970 and the reservation's id), `ALLOW_MISSING` (false). Prints one line of JSON. Exit 1
-//! if a request got no answer, unless that is allowed: then a connection that is cut is made anew as
-//! soon as somebody listens.
+//! this run unique), `JOURNAL` (a file for what was answered 2xx or 5xx, or not at all: a line
+//! each of the time in ms since 1970, the request's number, the status, the word of `Stockade-Outcome`
+//! and the reservation's id; a `-` stands for what there was none of), `ALLOW_MISSING` (false).
+//! Prints one line of JSON. Exit 1 if a request got no answer, unless that is allowed: then a
+//! connection that is cut is made anew as soon as somebody listens.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -49,25 +50,46 @@ struct Results {
     answered: u64,
     failed: u64,
     last_failure: Option<String>,
-    acknowledged: Option<BufWriter<File>>,
+    journal: Option<BufWriter<File>>,
 }
 
 impl Results {
-    fn answer(&mut self, answer: Answer, latency_us: Option<u64>) -> anyhow::Result<()> {
+    fn answer(&mut self, due: &Due, answer: Answer) -> anyhow::Result<()> {
+        let latency_us = due.at.elapsed().as_micros() as u64;
         let Answer { status, outcome, id } = answer;
         self.answered += 1;
         *self.statuses.entry(status).or_default() += 1;
-        if let Some(outcome) = outcome {
-            *self.outcomes.entry(outcome).or_default() += 1;
-        }
-        if let Some(latency_us) = latency_us {
+        if due.counts {
             self.latency.record(latency_us);
             self.by_status.entry(status).or_default().record(latency_us);
         }
-        if let Some(file) = self.acknowledged.as_mut().filter(|_| (200..300).contains(&status)) {
-            let id = id.context("acknowledged without an id")?;
+        // A refusal left nothing behind that anybody could look for.
+        if !(400..500).contains(&status) {
+            self.note(due, &status.to_string(), outcome.as_deref(), id.as_deref())?;
+        }
+        if let Some(outcome) = outcome {
+            *self.outcomes.entry(outcome).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn failure(&mut self, due: &Due, error: &anyhow::Error) -> anyhow::Result<()> {
+        self.failed += 1;
+        self.last_failure = Some(error.to_string());
+        self.note(due, "-", None, None)
+    }
+
+    fn note(
+        &mut self,
+        due: &Due,
+        status: &str,
+        outcome: Option<&str>,
+        id: Option<&str>,
+    ) -> anyhow::Result<()> {
+        if let Some(journal) = self.journal.as_mut() {
             let now_ms = SystemTime::UNIX_EPOCH.elapsed()?.as_millis();
-            writeln!(file, "{now_ms} {id}")?;
+            let (outcome, id) = (outcome.unwrap_or("-"), id.unwrap_or("-"));
+            writeln!(journal, "{now_ms} {} {status} {outcome} {id}", due.number)?;
         }
         Ok(())
     }
@@ -94,7 +116,7 @@ struct Plan {
     seconds: f64,
     warmup_seconds: f64,
     connections: usize,
-    acknowledged: String,
+    journal: String,
     allow_missing: bool,
 }
 
@@ -109,7 +131,7 @@ impl Plan {
             seconds: setting("SECONDS", 10.0),
             warmup_seconds: setting("WARMUP_SECONDS", 2.0),
             connections: setting("CONNECTIONS", 256),
-            acknowledged: setting("ACKNOWLEDGED", String::new()),
+            journal: setting("JOURNAL", String::new()),
             allow_missing: setting("ALLOW_MISSING", false),
         }
     }
@@ -189,16 +211,9 @@ async fn connection(
         let Some(due) = next else { return Ok(()) };
         let request = plan.request(due.number);
         match exchange(&mut stream, request.as_bytes(), &mut buffer).await {
-            Ok(answer) => {
-                let latency_us = due.at.elapsed().as_micros() as u64;
-                results.borrow_mut().answer(answer, due.counts.then_some(latency_us))?;
-            }
+            Ok(answer) => results.borrow_mut().answer(&due, answer)?,
             Err(error) => {
-                {
-                    let mut results = results.borrow_mut();
-                    results.failed += 1;
-                    results.last_failure = Some(error.to_string());
-                }
+                results.borrow_mut().failure(&due, &error)?;
                 stream = reconnect(&plan).await?;
             }
         }
@@ -208,11 +223,11 @@ async fn connection(
 async fn run(plan: Rc<Plan>) -> anyhow::Result<Rc<RefCell<Results>>> {
     let (sender, receiver) = unbounded_channel();
     let queue = Rc::new(Mutex::new(receiver));
-    let acknowledged = match plan.acknowledged.as_str() {
+    let journal = match plan.journal.as_str() {
         "" => None,
         path => Some(BufWriter::new(File::create(path).with_context(|| path.to_owned())?)),
     };
-    let results = Rc::new(RefCell::new(Results { acknowledged, ..Results::default() }));
+    let results = Rc::new(RefCell::new(Results { journal, ..Results::default() }));
     let mut connections = Vec::new();
     for _ in 0..plan.connections {
         // Before the first request is due, so that it waits for none of them.
@@ -241,8 +256,8 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let results = LocalSet::new().block_on(&runtime, run(plan.clone()))?;
     let mut results = results.borrow_mut();
-    if let Some(file) = results.acknowledged.as_mut() {
-        file.flush()?;
+    if let Some(journal) = results.journal.as_mut() {
+        journal.flush()?;
     }
     let latency = &results.latency;
     let missing = plan.total() - results.answered;

@@ -186,22 +186,31 @@ class Unanswered(Failed):
         self.result = result
 
 
-def constant_rate(side, sale, run, rate, seconds, warmup_seconds=2, expected=("201",), watch=None):
-    """Latency at a constant rate, from when each request was due. `watch` is called again and again meanwhile."""
-    before = side.held(sale) if hasattr(side, "held") else None
+def generate(side, sale, run, rate, seconds, warmup_seconds=0, watch=None, settings=None):
+    """What the generator of constant rates saw, whatever that was. `watch` is called again and again meanwhile."""
     env = {**os.environ, "ADDRESS": f"127.0.0.1:{side.port}", "REQUEST_PATH": f"/v1/sales/{sale}/reservations",
            "RATE": str(rate), "SECONDS": str(seconds), "WARMUP_SECONDS": str(warmup_seconds), "RUN": run,
-           "CONNECTIONS": str(CONNECTIONS)}
+           "CONNECTIONS": str(CONNECTIONS), **(settings or {})}
     began = time.monotonic()
     generator = subprocess.Popen([os.path.join(RELEASE, "rate")], env=env, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while watch and generator.poll() is None:
-        watch()
-    out, complaints = generator.communicate()
+    try:
+        while watch and generator.poll() is None:
+            watch()
+        out, complaints = generator.communicate()
+    finally:
+        generator.kill()
     result = json.loads(out) if out else {"missing": 0}
     if generator.returncode != 0 and (not result["missing"] or result["failure"]):
         raise Failed(f"{side.name}: {out}{complaints}")
     result["seconds"] = time.monotonic() - began
+    return result
+
+
+def constant_rate(side, sale, run, rate, seconds, warmup_seconds=2, expected=("201",), watch=None):
+    """Latency at a constant rate, from when each request was due."""
+    before = side.held(sale) if hasattr(side, "held") else None
+    result = generate(side, sale, run, rate, seconds, warmup_seconds, watch)
     if set(result["statuses"]) - set(expected):
         raise Failed(f"{side.name}: unexpected answers at a constant rate: {result['statuses']}")
     if before is not None and expected == ("201",):

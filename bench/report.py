@@ -36,7 +36,7 @@ class Row:
 def number(value):
     if value is None:
         return ""
-    return f"{value:.0f}" if value >= 100 else f"{value:.2f}"
+    return f"{value:.0f}" if value >= 100 or isinstance(value, int) else f"{value:.2f}"
 
 
 def table(head, lines):

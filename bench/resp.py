@@ -63,30 +63,58 @@ class Client:
 
 
 class Server:
-    """A private redis-server with the settings that Stockade ships: append-only, fsync always, no eviction."""
+    """A private redis-server with the settings that Stockade ships: append-only, fsync always, no eviction.
+
+    It can be killed and started again on what it left on disk. `client` is then another connection.
+    """
 
     def __init__(self, folder, port=0, binary="redis-server", appendfsync="always"):
         self.folder = folder
         self.path = os.path.join(folder, "redis.sock")
-        self.process = subprocess.Popen(
-            [binary, "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", "redis.sock", "--dir", folder,
-             "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", "noeviction",
-             # A rewrite in the middle of a run would be measured as if it were reservations.
-             "--auto-aof-rewrite-percentage", "0", "--daemonize", "no", "--logfile", "redis.log"],
-            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.command = [
+            binary, "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", "redis.sock", "--dir", folder,
+            "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", "noeviction",
+            # A rewrite in the middle of a run would be measured as if it were reservations.
+            "--auto-aof-rewrite-percentage", "0", "--daemonize", "no", "--logfile", "redis.log"]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(200):
-            if os.path.exists(self.path):
-                break
+            try:
+                self.client = Client(self.path)
+                return
+            except (FileNotFoundError, ConnectionRefusedError):     # not there yet, or that of one that was killed
+                time.sleep(0.02)
             if self.process.poll() is not None:
-                raise RuntimeError(f"{binary} ended at once, see {folder}/redis.log")
-            time.sleep(0.02)
-        self.client = Client(self.path)
+                break
+        raise RuntimeError(f"{self.command[0]} does not start, see {self.folder}/redis.log")
 
     @property
     def pid(self):
         return self.process.pid
 
-    def stop(self):
+    def wait_loaded(self, seconds=120):
+        """Until it has read its log, and does what it is asked."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                self.client.call("PING")
+                return
+            except RedisError:
+                time.sleep(0.005)
+        raise RuntimeError(f"{self.command[0]} does not get ready, see {self.folder}/redis.log")
+
+    def log_bytes(self):
+        """What the append-only files take."""
+        folder = os.path.join(self.folder, "appendonlydir")
+        return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+
+    def kill(self):
+        """As if it had crashed: SIGKILL."""
         self.client.close()
-        self.process.kill()     # nothing in it is worth a clean end
+        self.process.kill()
         self.process.wait()
+
+    def stop(self):
+        self.kill()     # nothing in it is worth a clean end

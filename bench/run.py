@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import barriers
+import books
 import growth
 import listeners
 import load
@@ -31,7 +32,7 @@ from sides import HOT_UNITS, ROOT, Failed, Noop, Plain, Service, seed_sale
 SIDES = ("noop", "service", "plain", "tuned", "redis", "node", "postgres")
 PEERS = {"node": peers.Node, "postgres": peers.Postgres}
 BENCHES = ("reserve", "latency", "sweep", "memory", "soak", "size", "listeners", "deletion", "arrivals", "barrier_size",
-           "webhook_latency", "waiters", "orders", "growth")
+           "webhook_latency", "waiters", "orders", "books", "growth")
 SALE, BULK, GONE = "bench", "bench-bulk", "bench-gone"
 
 
@@ -45,6 +46,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2, help="threads of wrk (%(default)s)")
     parser.add_argument("--holds", type=int, default=100_000, help="holds of the memory row (%(default)s)")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of the rows about size (%(default)s)")
+    parser.add_argument("--books-rate", type=int, help="requests a second of the flash sales; else half the peak of reserve")
     parser.add_argument("--soak-minutes", type=float, default=1.0, help="length of the soak; 10 for the real figure")
     parser.add_argument("--transport", choices=("unix", "tcp"), default="unix", help="to Redis, for all sides (%(default)s)")
     parser.add_argument("--redis-binary", default="redis-server", help="another server, such as valkey-server")
@@ -276,6 +278,9 @@ class Run:
     def orders(self):
         orders.orders(self)
 
+    def books(self):
+        books.books(self)
+
     def growth(self):
         growth.growth(self)
 
@@ -317,6 +322,7 @@ class Run:
             Row("round trips to confirm it", self.median("order alone", "confirm_trips"), 7, 7, lower=True),
             Row("orders of two sales / plain carts, 32 clients (for information)",
                 ratio("orders of two sales, 32 clients", "plain carts, 32 clients"), None, None),
+            *books.rows(self),
             Row("reserve / tuned pool (for information)", ratio("reserve", "plain tuned"), None, None),
             *[Row(f"{one} / {name} (for information)", ratio(one, other), None, None, note=self.missing.get(peer, ""))
               for one, name, peer, other in [

@@ -1,5 +1,8 @@
 //! What the sides that Stockade is measured against have in common.
 
+mod answer;
+
+pub use answer::Answer;
 use std::env;
 use std::str::FromStr;
 

@@ -4,20 +4,26 @@
 //! A latency counts from the moment the request was *due*, so a stall is charged to every request
 //! that it delayed (a generator that waits for answers would charge it to one). Requests that find
 //! no free connection wait for one, and that wait counts too. Each request is a reservation with a
-//! buyer and an Idempotency-Key of its own.
+//! buyer and an Idempotency-Key of its own, sent once, whatever the answer.
 //!
 //! Environment: `ADDRESS` (127.0.0.1:8080), `REQUEST_PATH`, `SKU` (hot), `RATE` (a second),
 //! `SECONDS`, `WARMUP_SECONDS`, `CONNECTIONS` (256), `RUN` (a word that makes keys and buyers of
-//! this run unique). Prints one line of JSON. Exit 1 if a request got no answer.
+//! this run unique), `JOURNAL` (a file for what was answered 2xx or 5xx, or not at all: a line
+//! each of the time in ms since 1970, the request's number, the status, the word of `Stockade-Outcome`
+//! and the reservation's id; a `-` stands for what there was none of), `ALLOW_MISSING` (false).
+//! Prints one line of JSON. Exit 1 if a request got no answer, unless that is allowed: then a
+//! connection that is cut is made anew as soon as somebody listens.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
-use serde_json::json;
-use stockade_bench::{Histogram, setting};
+use serde_json::{Value, json};
+use stockade_bench::{Answer, Histogram, setting};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -26,6 +32,8 @@ use tokio::task::LocalSet;
 
 /// How long answers may be outstanding after the last request was due.
 const GRACE: Duration = Duration::from_secs(10);
+/// Between two tries to connect where nobody listens.
+const RETRY: Duration = Duration::from_millis(10);
 
 struct Due {
     number: u64,
@@ -36,10 +44,66 @@ struct Due {
 #[derive(Default)]
 struct Results {
     latency: Histogram,
+    by_status: BTreeMap<u16, Histogram>,
     statuses: BTreeMap<u16, u64>,
+    outcomes: BTreeMap<String, u64>,
     answered: u64,
     failed: u64,
     last_failure: Option<String>,
+    journal: Option<BufWriter<File>>,
+}
+
+impl Results {
+    fn answer(&mut self, due: &Due, answer: Answer) -> anyhow::Result<()> {
+        let latency_us = due.at.elapsed().as_micros() as u64;
+        let Answer { status, outcome, id } = answer;
+        self.answered += 1;
+        *self.statuses.entry(status).or_default() += 1;
+        if due.counts {
+            self.latency.record(latency_us);
+            self.by_status.entry(status).or_default().record(latency_us);
+        }
+        // A refusal left nothing behind that anybody could look for.
+        if !(400..500).contains(&status) {
+            self.note(due, &status.to_string(), outcome.as_deref(), id.as_deref())?;
+        }
+        if let Some(outcome) = outcome {
+            *self.outcomes.entry(outcome).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn failure(&mut self, due: &Due, error: &anyhow::Error) -> anyhow::Result<()> {
+        self.failed += 1;
+        self.last_failure = Some(error.to_string());
+        self.note(due, "-", None, None)
+    }
+
+    fn note(
+        &mut self,
+        due: &Due,
+        status: &str,
+        outcome: Option<&str>,
+        id: Option<&str>,
+    ) -> anyhow::Result<()> {
+        if let Some(journal) = self.journal.as_mut() {
+            let now_ms = SystemTime::UNIX_EPOCH.elapsed()?.as_millis();
+            let (outcome, id) = (outcome.unwrap_or("-"), id.unwrap_or("-"));
+            writeln!(journal, "{now_ms} {} {status} {outcome} {id}", due.number)?;
+        }
+        Ok(())
+    }
+}
+
+fn quantiles(latency: &Histogram) -> Value {
+    json!({
+        "count": latency.len(),
+        "p50_us": latency.quantile_us(0.5),
+        "p90_us": latency.quantile_us(0.9),
+        "p99_us": latency.quantile_us(0.99),
+        "p999_us": latency.quantile_us(0.999),
+        "max_us": latency.max_us(),
+    })
 }
 
 #[derive(Clone)]
@@ -52,6 +116,8 @@ struct Plan {
     seconds: f64,
     warmup_seconds: f64,
     connections: usize,
+    journal: String,
+    allow_missing: bool,
 }
 
 impl Plan {
@@ -65,6 +131,8 @@ impl Plan {
             seconds: setting("SECONDS", 10.0),
             warmup_seconds: setting("WARMUP_SECONDS", 2.0),
             connections: setting("CONNECTIONS", 256),
+            journal: setting("JOURNAL", String::new()),
+            allow_missing: setting("ALLOW_MISSING", false),
         }
     }
 
@@ -100,67 +168,54 @@ fn tick(plan: &Plan, due: &UnboundedSender<Due>) {
     }
 }
 
-/// Send one request, read one answer, return its status.
-async fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut Vec<u8>) -> anyhow::Result<u16> {
+/// Send one request, read one answer.
+async fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut Vec<u8>) -> anyhow::Result<Answer> {
     stream.write_all(request).await?;
     buffer.clear();
     loop {
         if stream.read_buf(buffer).await? == 0 {
             bail!("connection closed before the answer was complete");
         }
-        let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
-            continue;
-        };
-        let head = std::str::from_utf8(&buffer[..end]).context("head is not text")?;
-        let length: usize = head
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-            .context("answer without content-length")?
-            .1
-            .trim()
-            .parse()?;
-        let status = head.get(9..12).context("no status line")?.parse()?;
-        if buffer.len() >= end + 4 + length {
-            return Ok(status);
+        if let Some(answer) = Answer::parse(buffer)? {
+            return Ok(answer);
+        }
+    }
+}
+
+async fn connect(plan: &Plan) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect(&plan.address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Connect once more, after a connection was cut.
+async fn reconnect(plan: &Plan) -> anyhow::Result<TcpStream> {
+    loop {
+        match connect(plan).await {
+            Err(_) if plan.allow_missing => tokio::time::sleep(RETRY).await,
+            connected => return connected,
         }
     }
 }
 
 async fn connection(
     plan: Rc<Plan>,
+    mut stream: TcpStream,
     queue: Rc<Mutex<UnboundedReceiver<Due>>>,
     results: Rc<RefCell<Results>>,
 ) -> anyhow::Result<()> {
-    let mut stream = TcpStream::connect(&plan.address).await?;
-    stream.set_nodelay(true)?;
     let mut buffer = Vec::with_capacity(4096);
     loop {
         // In a statement of its own: the lock must be free while the request is under way.
         let next = queue.lock().await.recv().await;
         let Some(due) = next else { return Ok(()) };
         let request = plan.request(due.number);
-        let outcome = exchange(&mut stream, request.as_bytes(), &mut buffer).await;
-        let latency_us = due.at.elapsed().as_micros() as u64;
-        let failed = outcome.is_err();
-        {
-            let mut results = results.borrow_mut();
-            match outcome {
-                Ok(status) => {
-                    results.answered += 1;
-                    *results.statuses.entry(status).or_default() += 1;
-                    if due.counts {
-                        results.latency.record(latency_us);
-                    }
-                }
-                Err(error) => {
-                    results.failed += 1;
-                    results.last_failure = Some(error.to_string());
-                }
+        match exchange(&mut stream, request.as_bytes(), &mut buffer).await {
+            Ok(answer) => results.borrow_mut().answer(&due, answer)?,
+            Err(error) => {
+                results.borrow_mut().failure(&due, &error)?;
+                stream = reconnect(&plan).await?;
             }
-        }
-        if failed {
-            stream = TcpStream::connect(&plan.address).await?;
         }
     }
 }
@@ -168,10 +223,15 @@ async fn connection(
 async fn run(plan: Rc<Plan>) -> anyhow::Result<Rc<RefCell<Results>>> {
     let (sender, receiver) = unbounded_channel();
     let queue = Rc::new(Mutex::new(receiver));
-    let results = Rc::new(RefCell::new(Results::default()));
+    let journal = match plan.journal.as_str() {
+        "" => None,
+        path => Some(BufWriter::new(File::create(path).with_context(|| path.to_owned())?)),
+    };
+    let results = Rc::new(RefCell::new(Results { journal, ..Results::default() }));
     let mut connections = Vec::new();
     for _ in 0..plan.connections {
-        let task = connection(plan.clone(), queue.clone(), results.clone());
+        // Before the first request is due, so that it waits for none of them.
+        let task = connection(plan.clone(), connect(&plan).await?, queue.clone(), results.clone());
         connections.push(tokio::task::spawn_local(task));
     }
     let ticking = Plan::clone(&plan);
@@ -195,25 +255,33 @@ fn main() -> anyhow::Result<()> {
     let plan = Rc::new(Plan::from_env());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let results = LocalSet::new().block_on(&runtime, run(plan.clone()))?;
-    let results = results.borrow();
+    let mut results = results.borrow_mut();
+    if let Some(journal) = results.journal.as_mut() {
+        journal.flush()?;
+    }
     let latency = &results.latency;
     let missing = plan.total() - results.answered;
+    let by_status: BTreeMap<_, _> =
+        results.by_status.iter().map(|(status, of)| (status, quantiles(of))).collect();
     let line = json!({
         "rate": plan.rate,
         "due": plan.total(),
         "answered": results.answered,
         "missing": missing,
+        "failed": results.failed,
         "failure": results.last_failure,
         "statuses": results.statuses,
+        "outcomes": results.outcomes,
         "counted": latency.len(),
         "p50_us": latency.quantile_us(0.5),
         "p90_us": latency.quantile_us(0.9),
         "p99_us": latency.quantile_us(0.99),
         "p999_us": latency.quantile_us(0.999),
         "max_us": latency.max_us(),
+        "by_status": by_status,
     });
     println!("{line}");
-    if missing > 0 {
+    if missing > 0 && !plan.allow_missing {
         bail!("{missing} requests got no answer");
     }
     Ok(())

@@ -25,11 +25,6 @@ FIGURES = {"per_second": "a second", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "ht
            "batch": "requests a script call"}
 
 
-class Quiet(Service):
-    """The service without its background audit."""
-    settings = {"STOCKADE_AUDIT_INTERVAL_SECONDS": "0"}
-
-
 class Stand:
     """The service that one curve is measured on."""
 
@@ -38,7 +33,7 @@ class Stand:
         self.folder, self.threads = folder, args.threads
         self.seconds = 1 if args.quick else min(args.seconds, SECONDS_MAX)
         self.rounds = 1 if args.quick else min(args.rounds, ROUNDS_MAX)
-        self.service = Quiet(folder, args.transport, args.redis_binary)
+        self.service = Service(folder, args.transport, args.redis_binary)
 
     def sale(self, word):
         self.service.put_sale(word, HOT_UNITS)

@@ -8,10 +8,8 @@ client would do at once; then each held unit must have an owner who knows of it.
 import base64
 import collections
 import json
-import os
 import re
 import statistics
-import subprocess
 import tempfile
 import time
 import uuid
@@ -20,7 +18,7 @@ from typing import NamedTuple
 
 import load
 import report
-from sides import RELEASE, Failed, Service
+from sides import Failed, Service
 
 ROUNDS_MAX = 3
 WARM, CALM, KILLED = "books-warm", "books-calm", "books-killed"
@@ -69,12 +67,6 @@ def audit_drift(text, code):
     if code != 1:
         raise Failed(f"the books could not be read: {text}")
     return max([1, *(abs(int(counter) - int(books)) for counter, books in re.findall(r"(\d+) \(books: (\d+)\)", text))])
-
-
-def audit(service, sale):
-    done = subprocess.run([os.path.join(RELEASE, "stockade"), "audit", sale], capture_output=True, text=True,
-                          env={**os.environ, "STOCKADE_REDIS_URL": service.redis_url})
-    return audit_drift(done.stdout + done.stderr, done.returncode)
 
 
 def compare(level, units, ids, missing, unknown, drift):
@@ -129,7 +121,9 @@ class Sold:
         _, raw = service.expect(200, "GET", f"/v1/sales/{self.sale}/stock/hot?fresh=true")
         ids = [entry.id for entry in self.acknowledged()]
         lost = missing(service.redis, self.sale, ids)
-        return compare(json.loads(raw), self.units, ids, lost, self.unknown(), audit(service, self.sale))
+        audit = service.audit(self.sale)
+        drift = audit_drift(audit.stdout + audit.stderr, audit.returncode)
+        return compare(json.loads(raw), self.units, ids, lost, self.unknown(), drift)
 
 
 def sell(service, sale, rate, seconds, watch=None):

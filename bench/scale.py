@@ -4,12 +4,10 @@ The million is written as the scripts write it, by the thousand, past the servic
 benchmark. `stockade audit` then has to find it right.
 """
 
-import os
-import subprocess
 import time
 
 import load
-from sides import HOT_UNITS, RELEASE, Failed
+from sides import HOT_UNITS, Failed
 
 EMPTY, HOLDS, SKUS, MILLION = "scale-empty", "scale-holds", "scale-skus", "scale-million"
 SKU_COUNT = 10_000
@@ -51,8 +49,7 @@ def fill(service, sale, count, status):
 
 def audit(service, sale):
     """The books of a sale must balance, or what is measured is no sale."""
-    done = subprocess.run([os.path.join(RELEASE, "stockade"), "audit", sale], capture_output=True, text=True,
-                          env={**os.environ, "STOCKADE_REDIS_URL": service.redis_url})
+    done = service.audit(sale)
     if done.returncode != 0:
         raise Failed(f"the books of {sale} do not balance: {done.stdout}{done.stderr}")
     print(f"  {done.stdout.strip().splitlines()[-1]}", flush=True)

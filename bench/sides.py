@@ -155,6 +155,11 @@ class Service(Side):
             raise Failed(f"units were made or lost: {totals}")
         return totals["held"]
 
+    def audit(self, sale):
+        """What `stockade audit` says of it: the ended process, with its output."""
+        return subprocess.run([release("stockade"), "audit", sale], capture_output=True, text=True,
+                              env={**os.environ, "STOCKADE_REDIS_URL": self.redis_url})
+
     def batches(self):
         """Script calls of group commit so far, and the requests that they carried."""
         _, raw = self.expect(200, "GET", "/metrics")
@@ -174,8 +179,7 @@ class Sibling(Service):
     """One more process on the Redis of a service."""
 
     def __init__(self, folder, service, number):
-        self.command, self.settings = service.command, service.settings
-        self.redis, self.redis_url = service.redis, service.redis_url
+        self.command, self.redis, self.redis_url = service.command, service.redis, service.redis_url
         self.start(folder, f"service-{number}")
 
     def stop(self):

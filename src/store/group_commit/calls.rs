@@ -149,15 +149,11 @@ struct Carts<'a> {
 
 impl<'a> Carts<'a> {
     fn add(&mut self, cart: Cart<'a>) {
-        // Most often it is the one before.
-        let same = self.numbers.last().copied().filter(|number| self.list[number - 1] == cart);
-        let number = same.unwrap_or_else(|| {
-            *self.places.entry(cart).or_insert_with(|| {
-                self.list.push(cart);
-                self.list.len()
-            })
+        let number = self.places.entry(cart).or_insert_with(|| {
+            self.list.push(cart);
+            self.list.len()
         });
-        self.numbers.push(number);
+        self.numbers.push(*number);
     }
 }
 

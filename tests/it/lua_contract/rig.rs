@@ -166,6 +166,9 @@ impl Rig {
         }
         let after = self.snapshot().await;
         audit(&after);
+        // The next step is later by a millisecond at least: the time that it writes is always a change.
+        let done = self.time().await;
+        while self.time().await == done {}
         let entries =
             |snapshot: &Snapshot| snapshot.keys().filter(|leaf| leaf.starts_with("events[")).count();
         assert!(entries(&after) <= entries(&before) + 1, "{name} wrote more than one entry of events");

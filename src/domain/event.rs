@@ -44,7 +44,9 @@ impl FromStr for Cursor {
         let ms = next()?.parse().map_err(|_| ())?;
         let generation = next()?.to_owned();
         let legal = !generation.is_empty() && generation.bytes().all(|b| b.is_ascii_alphanumeric());
-        if legal { Ok(Self { generation, ms, seq, n }) } else { Err(()) }
+        let cursor = Self { generation, ms, seq, n };
+        // Numbers can be written in more ways, with a plus or with zeros before them; an event has one cursor.
+        if legal && cursor.to_string() == text { Ok(cursor) } else { Err(()) }
     }
 }
 
@@ -164,7 +166,16 @@ mod tests {
         let cursor: Cursor = "9f3c-1764518400000-3-17".parse().unwrap();
         assert_eq!(cursor, Cursor { generation: "9f3c".into(), ms: 1_764_518_400_000, seq: 3, n: 17 });
         assert_eq!(cursor.to_string(), "9f3c-1764518400000-3-17");
-        for bad in ["", "1-2-3", "-1-2-3", "g-1-2-x", "g-99999999999999999999-1-1", "a b-1-2-3"] {
+        for bad in [
+            "",
+            "1-2-3",
+            "-1-2-3",
+            "g-1-2-x",
+            "g-99999999999999999999-1-1",
+            "a b-1-2-3",
+            "g-1-+2-3",
+            "g-1-02-3",
+        ] {
             assert!(bad.parse::<Cursor>().is_err(), "{bad:?}");
         }
     }

@@ -87,9 +87,11 @@ fn check_url(text: &str) -> Result<(), BadText> {
     if text.len() > URL_CHARS_MAX || !text.bytes().all(|b| (0x21..0x7f).contains(&b)) {
         return Err(BAD);
     }
+    // The parser would also take `http:shop.example` and `HTTP:\\shop.example`, as browsers do.
+    let has_scheme = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
     let url = url::Url::parse(text).map_err(|_| BAD)?;
     let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-    if matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain { Ok(()) } else { Err(BAD) }
+    if has_scheme && url.has_host() && is_plain { Ok(()) } else { Err(BAD) }
 }
 
 macro_rules! checked_text {
@@ -279,6 +281,15 @@ mod tests {
         assert!("Jane Doe <j@x>".parse::<Buyer>().is_ok());
         for bad in ["", "a\nb", "\u{1b}[2J", "é", &"x".repeat(129)] {
             assert!(bad.parse::<Buyer>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_url_begins_as_the_document_says() {
+        assert!("https://shop.example/hook?a=b".parse::<WebhookUrl>().is_ok());
+        for bad in ["http:shop.example", "http:/shop.example", r"http:\\shop.example", "HTTP://shop.example"]
+        {
+            assert!(bad.parse::<WebhookUrl>().is_err(), "{bad}");
         }
     }
 }

@@ -12,7 +12,7 @@ use actix_web::HttpMessage;
 use actix_web::dev::ServiceRequest;
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderName};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -125,13 +125,14 @@ fn is_local(headers: &HeaderMap, hosts: &[HostName]) -> bool {
     is_loopback || name.eq_ignore_ascii_case("localhost") || hosts.iter().any(|host| host.is(name))
 }
 
-/// Without the port and the brackets of IPv6.
+/// Without the port and the brackets, in which only IPv6 may stand.
 fn name_of(authority: &str) -> Option<&str> {
     let (name, port) = match authority.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map(|(ip, port)| (ip, port.strip_prefix(':').unwrap_or(port)))?,
-        None => authority.split_once(':').unwrap_or((authority, "")),
+        Some(rest) => rest.split_once(']').filter(|(ip, _)| ip.parse::<Ipv6Addr>().is_ok())?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
     };
-    port.bytes().all(|b| b.is_ascii_digit()).then_some(name)
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
+    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
 /// Whether a browser says that a page from elsewhere sent this. Browsers say so with every call that is not a plain
@@ -210,6 +211,9 @@ mod tests {
             "::1",
             "[::1",
             "[::1]x",
+            "[::1]80",
+            "[localhost]",
+            "[127.0.0.1]",
             "[evil.example]",
             "2130706433",
         ] {

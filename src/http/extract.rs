@@ -16,6 +16,7 @@ use crate::store::ReservationFilter;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use std::future::{Ready, ready};
+use std::str::FromStr;
 
 /// As the gate has left it with the request. Without API keys all callers are one.
 fn caller_of(request: &HttpRequest) -> Caller {
@@ -87,10 +88,15 @@ impl<T: QueryParameters + 'static> FromRequest for Query<T> {
     }
 }
 
+/// Digits and nothing else: `parse` alone would take `+7` as well.
+fn number<N: FromStr>(text: &str) -> Option<N> {
+    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+}
+
 fn limit(parameters: &mut Parameters) -> Result<usize, Problem> {
     let Some(text) = parameters.take("limit") else { return Ok(PAGE_LIMIT_DEFAULT) };
     let legal = |limit: &usize| (1..=PAGE_LIMIT_MAX).contains(limit);
-    let read = text.parse().ok().filter(legal);
+    let read = number(&text).filter(legal);
     read.ok_or_else(|| Problem::invalid("limit", "must be an integer from 1 to 500"))
 }
 
@@ -144,7 +150,16 @@ mod tests {
         let page: PageRequest = read("limit=500&after=a%2Fb").expect("legal");
         assert_eq!((page.limit, page.after.as_deref()), (500, Some("a/b")));
         assert_eq!(read::<PageRequest>("").expect("legal").limit, PAGE_LIMIT_DEFAULT);
-        for bad in ["limit=0", "limit=501", "limit=-1", "limit=x", "limit=", "limit=1&limit=1", "offset=1"] {
+        for bad in [
+            "limit=0",
+            "limit=501",
+            "limit=-1",
+            "limit=%2B1",
+            "limit=x",
+            "limit=",
+            "limit=1&limit=1",
+            "offset=1",
+        ] {
             assert_eq!(read::<PageRequest>(bad).expect_err(bad).code(), Code::InvalidRequest, "{bad}");
         }
     }

@@ -1,6 +1,6 @@
 //! What is asked of barriers.
 
-use super::{Parameters, QueryParameters};
+use super::{Parameters, QueryParameters, number};
 use crate::domain::page::{is_arrival_cursor, is_name_cursor};
 use crate::domain::{BarrierId, BarrierStatus, PageRequest, ParticipantFilter};
 use crate::http::problem::Problem;
@@ -55,7 +55,7 @@ pub struct WaitSeconds(pub u64);
 impl QueryParameters for WaitSeconds {
     fn take(parameters: &mut Parameters) -> Result<Self, Problem> {
         let Some(text) = parameters.take("seconds") else { return Ok(Self(WAIT_SECONDS_DEFAULT)) };
-        let read = text.parse().ok().filter(|seconds| *seconds <= WAIT_SECONDS_MAX);
+        let read = number(&text).filter(|seconds| *seconds <= WAIT_SECONDS_MAX);
         read.map(Self).ok_or_else(|| Problem::invalid("seconds", "must be an integer from 0 to 50"))
     }
 }

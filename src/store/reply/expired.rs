@@ -28,9 +28,9 @@ pub fn newly_expired(now: Timestamp, answer: &str) -> Option<NewlyExpired> {
         return None;
     }
     let deadline: i64 = record.next()?.parse().ok()?;
-    let units =
-        record.nth(12)?.split(',').filter_map(|line| line.split_once('=')?.1.parse::<u64>().ok()).sum();
-    let late_ms = u64::try_from(now.as_ms() - deadline).unwrap_or(0);
+    let units = record.nth(12)?.split(',').filter_map(|line| line.split_once('=')?.1.parse().ok());
+    let units = units.fold(0, u64::saturating_add);
+    let late_ms = u64::try_from(now.as_ms().saturating_sub(deadline)).unwrap_or(0);
     Some(NewlyExpired { late_by: std::time::Duration::from_millis(late_ms), units })
 }
 
@@ -58,5 +58,9 @@ mod tests {
             assert_eq!(newly_expired(now, &format!("{head}\nid\n{record}")), None, "{head}");
         }
         assert_eq!(newly_expired(now, "stale_fence"), None);
+        let corrupt =
+            record.replacen("1000", &i64::MIN.to_string(), 1).replace("a=2", &format!("a={}", u64::MAX));
+        let read = newly_expired(now, &format!("expired\nheld\nid\n{corrupt}")).unwrap();
+        assert_eq!((read.late_by.as_millis(), read.units), (i64::MAX as u128, u64::MAX));
     }
 }

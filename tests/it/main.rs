@@ -11,6 +11,7 @@ mod egress;
 mod embedded;
 mod example_receiver;
 mod faults;
+mod fuzz;
 mod http_api;
 mod keys;
 mod live;

@@ -123,6 +123,7 @@ async fn each_word_of_each_header_is_answered_and_no_other() {
     assert!(missing.is_empty(), "words of a header that no test meets: {missing:?}");
     assert!(unknown.is_empty(), "words that no header names: {unknown:?}");
     the_store_knows(&answered);
+    crate::fuzz::replies::do_no_harm(answered.into_iter().map(|(_, _, text)| text).collect());
 }
 
 /// Answers about reservations and adjustments are read by `reply.rs`; an unknown word would be an error there.

@@ -1,9 +1,11 @@
 //! Options: flags, or environment variables of the same name. Wrong ones stop the start.
 
 mod host_name;
+mod rate;
 mod redis_url;
 
 pub use host_name::HostName;
+pub use rate::Rate;
 pub use redis_url::{LockNodes, RedisUrl};
 
 use crate::domain::{KeyName, SaleId, SalePattern, Scope};
@@ -103,6 +105,11 @@ pub struct Options {
     /// Listen on any address although there are no API keys: whoever reaches it can do everything.
     #[arg(long, env = "STOCKADE_ALLOW_NO_KEYS", global = true)]
     pub allow_no_keys: bool,
+
+    /// Most calls of one API key, by its name, that this process answers: requests a second, or requests and seconds such
+    /// as 100/10; all of them may come at once. Without keys, of one address. Default: no limit.
+    #[arg(long, env = "STOCKADE_RATE_LIMIT", global = true)]
+    pub rate_limit: Option<Rate>,
 
     /// The Redis to use. Without it a private one is started in the data folder.
     #[arg(long, env = "STOCKADE_REDIS_URL", hide_env_values = true, global = true)]

@@ -1,7 +1,8 @@
 //! HTTP: a handler extracts, makes one call of the store, and maps its answer. Nothing here decides about stock.
 //!
-//! `routes` is the whole table, and `auth` keeps to what it says that each route needs. `streams` writes Server-Sent Events. `body`, `extract`, `idempotency` and `precondition` read requests; `answer` and `problem` write
-//! answers; `layer` stands around every handler; `docs` describes it all.
+//! `routes` is the whole table, and `auth` keeps to what it says that each route needs; `rate_limit` counts who calls how
+//! often. `streams` writes Server-Sent Events. `body`, `extract`, `idempotency` and `precondition` read requests; `answer`
+//! and `problem` write answers; `layer` stands around every handler; `docs` describes it all.
 
 pub mod answer;
 pub mod auth;
@@ -20,6 +21,7 @@ pub mod orders;
 mod path;
 pub mod precondition;
 pub mod problem;
+pub mod rate_limit;
 pub mod request_id;
 pub mod reservations;
 pub mod sales;

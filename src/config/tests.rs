@@ -53,6 +53,17 @@ fn a_key_is_made_for_something() {
 }
 
 #[test]
+fn a_rate_is_requests_and_seconds() {
+    let rate = |text| {
+        let rate = config(&["--rate-limit", text]).unwrap().options.rate_limit.unwrap();
+        (rate.requests.get(), rate.seconds.get())
+    };
+    assert_eq!((rate("100"), rate("100/10")), ((100, 1), (100, 10)));
+    assert_eq!((rate("1000000"), rate("1/86400")), ((1_000_000, 1), (1, 86_400)));
+    assert_eq!(config(&[]).unwrap().options.rate_limit, None);
+}
+
+#[test]
 fn wrong_options_stop_the_start() {
     for bad in [
         ["--drain-seconds", "0"],
@@ -67,6 +78,18 @@ fn wrong_options_stop_the_start() {
         ["--metrics-sales-max", "10001"],
         ["--metrics-skus-max", "-1"],
         ["--lock-nodes", "redis://a,redis://b"],
+        ["--rate-limit", "0"],
+        ["--rate-limit", "-1"],
+        ["--rate-limit", "+1"],
+        ["--rate-limit", "1.5"],
+        ["--rate-limit", "many"],
+        ["--rate-limit", "1000001"],
+        ["--rate-limit", "10/"],
+        ["--rate-limit", "/10"],
+        ["--rate-limit", "10/0"],
+        ["--rate-limit", "10/86401"],
+        ["--rate-limit", "10/1/1"],
+        ["--rate-limit", "10/1s"],
     ] {
         assert!(config(&bad).is_err(), "{bad:?}");
     }

@@ -5,6 +5,7 @@
 //! what must be kept out are browsers that a page of somebody else sends here.
 
 use super::problem::{Code, Problem};
+use super::rate_limit::RateLimit;
 use crate::api_keys::{Access, ApiKeys};
 use crate::config::{HostName, Options};
 use crate::domain::{Caller, Scope};
@@ -13,6 +14,7 @@ use actix_web::dev::ServiceRequest;
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -41,6 +43,8 @@ pub struct Gate {
     access: Access,
     /// Without keys, on loopback or where names are given: more names that `Host` may have.
     hosts: Option<Vec<HostName>>,
+    /// Of all worker threads.
+    rate_limit: Option<Arc<RateLimit>>,
 }
 
 impl Gate {
@@ -48,7 +52,17 @@ impl Gate {
     pub fn new(access: &Access, options: &Options, address: SocketAddr) -> Self {
         let knows_its_names = address.ip().is_loopback() || !options.allowed_hosts.is_empty();
         let checks_host = access.keys().is_none() && knows_its_names;
-        Self { access: access.clone(), hosts: checks_host.then(|| options.allowed_hosts.clone()) }
+        Self {
+            access: access.clone(),
+            hosts: checks_host.then(|| options.allowed_hosts.clone()),
+            rate_limit: options.rate_limit.map(|rate| Arc::new(RateLimit::new(rate))),
+        }
+    }
+
+    /// What limits the calls of somebody who was let in. Whoever watches the service must see it at all times, so probes
+    /// and metrics are not limited.
+    pub fn rate_limit(&self, needs: Needs) -> Option<&RateLimit> {
+        self.rate_limit.as_deref().filter(|_| needs != NOTHING && needs != METRICS)
     }
 
     /// Lets a request in, and leaves its [`Caller`] with it; or says why not.

@@ -10,6 +10,7 @@ pub use log::CallLog;
 use super::answer::STOCKADE_OUTCOME;
 use super::auth::{Gate, NOTHING, Needs};
 use super::problem::{Code, Problem, RETRY_AFTER_SECONDS};
+use super::rate_limit::Standing;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::trace_parent::trace_parent;
 use crate::metrics::HttpMetrics;
@@ -108,6 +109,8 @@ pub struct KnownMethod {
 pub struct Begun {
     id: HeaderValue,
     at: Instant,
+    /// Of the caller, where there is a limit of rate.
+    standing: Option<Standing>,
     /// Of the work for it.
     pub span: Span,
 }
@@ -119,7 +122,7 @@ impl Layer {
         // Probes and documents would be most of what is recorded.
         let is_wanted = spans::may_be_on() && self.route.starts_with(API);
         let span = if is_wanted { self.span(&id, request) } else { Span::none() };
-        Begun { id, at, span }
+        Begun { id, at, standing: None, span }
     }
 
     fn span(&self, id: &HeaderValue, request: &ServiceRequest) -> Span {
@@ -132,9 +135,13 @@ impl Layer {
     }
 
     /// Whether the handler may run. A method that the route does not know needs no key to be refused.
-    pub fn admit(&self, request: &ServiceRequest) -> Result<(), Problem> {
+    pub fn admit(&self, begun: &mut Begun, request: &ServiceRequest) -> Result<(), Problem> {
         let needs = self.known(request.method()).map_or(NOTHING, |known| known.needs);
-        self.worker.gate.admit(request, needs)
+        let gate = &self.worker.gate;
+        gate.admit(request, needs)?;
+        let Some(limit) = gate.rate_limit(needs) else { return Ok(()) };
+        let standing = begun.standing.insert(limit.count(request));
+        if standing.is_over { Err(Problem::new(Code::RateLimited)) } else { Ok(()) }
     }
 
     fn known(&self, method: &Method) -> Option<&KnownMethod> {
@@ -148,6 +155,9 @@ impl Layer {
         let status = answer.status();
         let head = answer.response_mut().head_mut();
         head.headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        if let Some(standing) = &begun.standing {
+            standing.write(&mut head.headers);
+        }
         if self.route.starts_with(API) || status.as_u16() >= 400 {
             head.headers.insert(header::CACHE_CONTROL, NO_STORE);
         }

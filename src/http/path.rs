@@ -77,8 +77,8 @@ impl Path {
         }
         config.service(resource.wrap_fn(move |mut request, handler| {
             let layer = Rc::clone(&layer);
-            let begun = layer.begin(&mut request);
-            let answer = match layer.admit(&request) {
+            let mut begun = layer.begin(&mut request);
+            let answer = match layer.admit(&mut begun, &request) {
                 Ok(()) => Either::Left(handler.call(request)),
                 Err(problem) => Either::Right(ready(Ok(request.error_response(problem)))),
             };

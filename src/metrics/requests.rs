@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Statuses that this service answers with, as label values.
-const STATUSES: [(u16, &str); 20] = [
+const STATUSES: [(u16, &str); 21] = [
     (200, "200"),
     (201, "201"),
     (202, "202"),
@@ -26,6 +26,7 @@ const STATUSES: [(u16, &str); 20] = [
     (415, "415"),
     (421, "421"),
     (422, "422"),
+    (429, "429"),
     (500, "500"),
     (503, "503"),
 ];

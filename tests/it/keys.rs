@@ -3,6 +3,7 @@
 mod browsers;
 mod command;
 mod ops_listener;
+mod rate_limit;
 mod reload;
 mod sales;
 mod scopes;

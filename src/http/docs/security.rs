@@ -1,6 +1,6 @@
 //! What the document says of keys: the scheme, and which scope each operation needs, from the table of routes.
 
-use super::super::auth::Needs;
+use super::super::auth::{METRICS, NOTHING, Needs};
 use super::super::problem::Code;
 use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::path::Operation;
@@ -22,7 +22,7 @@ pub fn needs_of(method: &str, path: &str) -> Needs {
     let mut routes = super::super::needs().into_iter();
     let found =
         routes.find(|(of, pattern, _)| of.as_str() == method && pattern.replace("{file:.*}", "") == path);
-    found.map_or(super::super::auth::NOTHING, |(_, _, needs)| needs)
+    found.map_or(NOTHING, |(_, _, needs)| needs)
 }
 
 /// Says what an operation needs: one requirement a scope, since one of them is enough.
@@ -40,8 +40,9 @@ pub fn require(operation: &mut Operation, needs: Needs) {
 
 /// The problems of a call that is not let in.
 pub fn problems(needs: Needs) -> &'static [Code] {
-    match needs.0.is_empty() {
-        true => &[Code::MisdirectedRequest],
-        false => &[Code::MisdirectedRequest, Code::Unauthorized, Code::Forbidden],
+    match needs {
+        NOTHING => &[Code::MisdirectedRequest],
+        METRICS => &[Code::MisdirectedRequest, Code::Unauthorized, Code::Forbidden],
+        _ => &[Code::MisdirectedRequest, Code::Unauthorized, Code::Forbidden, Code::RateLimited],
     }
 }

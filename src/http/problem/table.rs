@@ -197,6 +197,8 @@ problems! {
         "See /openapi.json for the paths there are.";
     MethodNotAllowed "method_not_allowed" 405 FixTheCall "The path does not know this method"
         "Use a method that `Allow` names.";
+    RateLimited "rate_limited" 429 RetrySameKey "This caller sends too many requests"
+        "Nothing was done. Send the request again with the same key after `Retry-After`. Operator: see `--rate-limit`.";
     QueueFull "queue_full" 503 RetrySameKey "Too many requests are waiting"
         "Nothing was done. Send the request again with the same key after `Retry-After`.";
     OrderBusy "order_busy" 503 RetrySameKey "Other orders have the sales"

@@ -93,7 +93,7 @@ impl Answer {
             assert_eq!(self.outcome(), self.code(), "{said}");
         }
         assert_eq!(!self.body["outcome"].is_null(), self.status >= 500, "{said}");
-        assert_eq!(!self.header("retry-after").is_empty(), matches!(self.status, 503 | 408), "{said}");
+        assert_eq!(!self.header("retry-after").is_empty(), matches!(self.status, 503 | 408 | 429), "{said}");
         if self.status == 422 {
             assert!(self.body["errors"][0]["field"].is_string(), "{said}");
             assert!(self.body["errors"][0]["message"].is_string(), "{said}");

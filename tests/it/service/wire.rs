@@ -1,7 +1,7 @@
 //! HTTP by hand, for what a good client never does: bytes of any kind, halves of requests, vanishing.
 
 use std::io::{Error, ErrorKind, Result};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -36,6 +36,13 @@ impl Wire {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, unread: Vec::new() })
+    }
+
+    /// From another address of loopback than usual.
+    pub async fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        Ok(Self { stream: socket.connect(to).await?, unread: Vec::new() })
     }
 
     /// Takes in few bytes before it is read from: the system gives at least 2 KB, and doubles what is asked for.

@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
 SCRIPT ?= smoke
-.PHONY: help run demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load bench clean
+.PHONY: help run demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load fuzz bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -82,6 +82,11 @@ load: ## A load test with k6: SCRIPT=flash_sale RATE=200 DURATION=20s (load-test
 	@scripts/setup.sh load
 	$(if $(BASE_URL),,cargo build --release --locked --bin stockade)
 	@python3 load-tests/run.py '$(SCRIPT)' $(foreach knob,$(filter-out SCRIPT=%,$(MAKEOVERRIDES)),'$(knob)')
+
+fuzz: ## Schemathesis from openapi.json against a service of its own (SEED=1 EXAMPLES=30 SECONDS=)
+	@scripts/setup.sh fuzz
+	cargo build --locked --bin stockade
+	@python3 tests/fuzz/fuzz.py $(foreach knob,$(MAKEOVERRIDES),'$(knob)')
 
 bench: ## Measure on this machine
 	@scripts/setup.sh bench

@@ -7,6 +7,7 @@
 #   setup.sh clients  Python packages in .tools/python, npm's in clients/typescript/node_modules
 #   setup.sh observe  a server, Prometheus and promtool in .tools/bin, and the Python packages
 #   setup.sh load     a server, unless BASE_URL is set, and k6 in .tools/bin
+#   setup.sh fuzz     a server, and schemathesis in .tools/fuzz
 #   setup.sh bench    wrk and redis-benchmark; for the peers, if they can be had, PostgreSQL and npm's packages in
 #                     bench/peers/node/node_modules
 #
@@ -139,23 +140,28 @@ install_k6() {
     has k6 && mkdir -p .tools/bin && ln -sf "$(command -v k6)" $k6
 }
 
+# install_python_packages VENV LIST...: what the lists name, and nothing else.
+install_python_packages() {
+    local venv=$1 wanted
+    local lists=("${@:2}")
+    wanted=$(cat "${lists[@]}")
+    [ "$wanted" = "$(cat "$venv/requirements.txt" 2>/dev/null)" ] && return
+    has python3 || return 1
+    echo "setup: fetching Python packages into $venv/" >&2
+    rm -rf "$venv"
+    # Debian packs venv apart.
+    if ! python3 -m venv "$venv" >/dev/null 2>&1; then
+        apt_install python3-venv && python3 -m venv "$venv" || return 1
+    fi
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "${lists[@]/#/-r}" >&2 || return 1
+    # Last: what is half there must not be found.
+    echo "$wanted" >"$venv/requirements.txt"
+}
+
 # The tools of Python: the client's, its generator, the validator of openapi.json, and what looks after grafana/ and the
 # container files. Their versions are pinned.
 install_python_tools() {
-    local venv=.tools/python wanted
-    local lists=(clients/python/requirements.txt tests/observe/requirements.txt)
-    wanted=$(cat "${lists[@]}")
-    [ "$wanted" = "$(cat $venv/requirements.txt 2>/dev/null)" ] && return
-    has python3 || return 1
-    echo "setup: fetching Python packages into $venv/" >&2
-    rm -rf $venv
-    # Debian packs venv apart.
-    if ! python3 -m venv $venv >/dev/null 2>&1; then
-        apt_install python3-venv && python3 -m venv $venv || return 1
-    fi
-    $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "${lists[@]/#/-r}" >&2 || return 1
-    # Last: what is half there must not be found.
-    echo "$wanted" >$venv/requirements.txt
+    install_python_packages .tools/python clients/python/requirements.txt tests/observe/requirements.txt
 }
 
 # install_node_packages FOLDER: those of its package-lock.json.
@@ -257,6 +263,11 @@ load)
     [ -n "${BASE_URL:-}" ] || need_server
     need_k6
     ;;
+fuzz)
+    need_server
+    install_python_packages .tools/fuzz tests/fuzz/requirements.txt ||
+        fail "cannot install the packages of tests/fuzz/requirements.txt: install python3-venv, and look at pip's settings"
+    ;;
 bench)
     need_server
     has wrk || apt_install wrk || true
@@ -267,6 +278,6 @@ bench)
     install_postgres || echo "setup: no PostgreSQL server with pgbench: its rows will say so" >&2
     ;;
 *)
-    fail "usage: setup.sh run | test | check | clients | observe | load | bench"
+    fail "usage: setup.sh run | test | check | clients | observe | load | fuzz | bench"
     ;;
 esac

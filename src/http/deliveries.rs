@@ -87,7 +87,7 @@ pub async fn deliveries(
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook}/redeliver", operation_id = "redeliver", tag = "Webhooks",
     params(("webhook" = String, Path, format = "uuid", description = "Id of the webhook")),
-    request_body = Redeliver,
+    request_body = Option<Redeliver>,
     responses((status = 200, description = "How many begin anew", body = Redelivered)),
 )]
 pub async fn redeliver(

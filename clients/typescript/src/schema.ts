@@ -9633,9 +9633,9 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
-                "application/json": components["schemas"]["Redeliver"];
+                "application/json": components["schemas"]["Redeliver"] | null;
             };
         };
         responses: {

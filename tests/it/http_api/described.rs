@@ -119,3 +119,15 @@ fn no_operation_has_a_parameter_twice() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_body_is_needed_where_the_document_says_so() {
+    for (method, path, operation) in operations().filter(|(_, _, one)| one["requestBody"].is_object()) {
+        let id = "11111111-1111-8111-8111-111111111111";
+        let path = path.replace("{id}", id).replace("{webhook}", id).replace(['{', '}'], "");
+        let answer = shared_api().call(&method, &path).send().await;
+        // What has no body has no type.
+        let refused = answer.status == 415;
+        assert_eq!(refused, operation["requestBody"]["required"] == true, "{method} {path}: {}", answer.text);
+    }
+}

@@ -1,8 +1,10 @@
 //! Connections: a bb8 pool with a manager of our own, because bb8-redis 0.26 cannot see a broken connection, cannot
 //! set timeouts, and leaves TCP_NODELAY off. A connection that timed out or was cut is never used again.
 
+mod address;
 mod call;
 
+use address::Address;
 pub use call::Call;
 
 use super::error::StoreError;
@@ -11,10 +13,7 @@ use crate::trace::spans;
 use bb8_redis::bb8;
 use futures_util::{Stream, StreamExt};
 use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
-use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
-    RedisError, RedisResult, Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Where Redis is, and how long we wait for it.
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
-    /// `redis://`, `rediss://` or `unix://`.
+    /// `redis://`, `rediss://`, `unix://` or `redis+sentinel://`.
     pub url: String,
     /// Most connections of one pool (a process has one pool a worker thread).
     pub size: u32,
@@ -35,7 +34,7 @@ pub struct PoolConfig {
 
 /// Makes connections and knows when one is broken.
 pub struct Manager {
-    client: redis::Client,
+    address: Address,
     config: AsyncConnectionConfig,
     metrics: Arc<Metrics>,
 }
@@ -121,7 +120,7 @@ impl bb8::ManageConnection for Manager {
             watched.fetch_or(push.kind == PushKind::Disconnection, Ordering::Relaxed);
             Ok::<(), SendError>(())
         });
-        let inner = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let inner = self.address.connect(&config).await?;
         self.metrics.pool_connections("idle", 1);
         Ok(Connection { inner, broken: false, is_half_open: false, gone, metrics: Arc::clone(&self.metrics) })
     }
@@ -140,20 +139,12 @@ impl bb8::ManageConnection for Manager {
     }
 }
 
-fn client(config: &PoolConfig) -> Result<redis::Client, RedisError> {
-    let info = config.url.as_str().into_connection_info()?;
-    let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-    // Only with RESP3 the driver tells when a connection has gone.
-    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    redis::Client::open(info.set_tcp_settings(tcp).set_redis_settings(settings))
-}
-
 /// A connection outside any pool, for calls that may block the connection for up to `blocking`.
 pub async fn alone(config: &PoolConfig, blocking: Duration) -> Result<MultiplexedConnection, RedisError> {
     let timeouts = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(config.wait_timeout))
         .set_response_timeout(Some(blocking + config.response_timeout));
-    client(config)?.get_multiplexed_async_connection_with_config(&timeouts).await
+    Address::of(&config.url)?.connect(&timeouts).await
 }
 
 /// Messages of a channel, on a connection outside any pool, until that ends.
@@ -162,7 +153,7 @@ pub async fn subscribe(
     channel: &str,
 ) -> Result<impl Stream<Item = String> + Unpin + use<>, StoreError> {
     let subscribing = async {
-        let mut subscriber = client(config)?.get_async_pubsub().await?;
+        let mut subscriber = Address::of(&config.url)?.client().await?.get_async_pubsub().await?;
         subscriber.subscribe(channel).await?;
         Ok::<_, RedisError>(subscriber)
     };
@@ -176,7 +167,7 @@ pub async fn subscribe(
 /// A pool that connects when it is first used. Errors when the URL is not one.
 pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisError> {
     let manager = Manager {
-        client: client(config)?,
+        address: Address::of(&config.url)?,
         config: AsyncConnectionConfig::new()
             .set_connection_timeout(Some(config.wait_timeout))
             .set_response_timeout(Some(config.response_timeout)),

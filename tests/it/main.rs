@@ -33,6 +33,7 @@ mod repair;
 mod rules;
 mod sandbox;
 mod self_test;
+mod sentinel;
 mod service;
 mod shop;
 mod strategies;

@@ -67,8 +67,12 @@ impl RedisServer {
 
     /// Of its TCP port, if it has one.
     pub fn tcp_url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port())
+    }
+
+    pub fn port(&self) -> u16 {
         assert_ne!(self.port, 0, "started without a TCP port");
-        format!("redis://127.0.0.1:{}", self.port)
+        self.port
     }
 
     pub async fn connection(&self) -> MultiplexedConnection {
@@ -180,7 +184,7 @@ fn free_port() -> u16 {
 }
 
 /// The server that the embedded engine would be.
-fn installed_program() -> PathBuf {
+pub fn installed_program() -> PathBuf {
     let options = Options::from_env().expect("valid settings");
     find_server(options.server.as_deref()).expect("a server: run scripts/setup.sh test")
 }

@@ -1,0 +1,158 @@
+//! Where connections go: to one server, or to whichever server the Sentinels say is the master now.
+//!
+//! The crate asks the Sentinels and reads their answers. The connections are our own, made as for one server, and each
+//! is asked for its role before anything else is sent on it: a Sentinel may not have heard yet that a master has come
+//! back as a replica.
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
+use redis::{
+    AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
+    RedisError, RedisResult, Role, TlsMode,
+};
+use tokio::sync::Mutex;
+
+/// Where a Sentinel listens, unless its address says otherwise.
+const SENTINEL_PORT: u16 = 26_379;
+
+/// Where connections go.
+pub enum Address {
+    /// To this server.
+    Server(Client),
+    /// To the master of this name. Its Sentinels keep their connections between two questions.
+    Master {
+        /// Who knows it.
+        sentinels: Mutex<Sentinel>,
+        /// What they call it.
+        name: String,
+        /// How to speak with it.
+        settings: SentinelNodeConnectionInfo,
+    },
+}
+
+impl Address {
+    /// Of `redis://`, `rediss://`, `unix://`, or
+    /// `redis+sentinel://[user:password@]host[:port],host[:port],.../master[/database][?sentinel_user=...&sentinel_pass=...]`;
+    /// user and password are those of the master. With `rediss+sentinel://` both speak TLS. Errors when the URL is not
+    /// one of these.
+    pub fn of(url: &str) -> RedisResult<Self> {
+        match url.split_once("+sentinel://") {
+            Some((scheme, rest)) => Self::of_master(scheme, rest),
+            None => {
+                let info = url.into_connection_info()?;
+                let settings = spoken(info.redis_settings());
+                Ok(Self::Server(Client::open(info.set_tcp_settings(tcp()).set_redis_settings(settings))?))
+            }
+        }
+    }
+
+    fn of_master(scheme: &str, rest: &str) -> RedisResult<Self> {
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (name, database) = path.split_once('/').unwrap_or((path, ""));
+        if name.is_empty() {
+            return Err(invalid("the URL of Sentinels must end with the name of the master"));
+        }
+        let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let at = |user: &str, host: &str| match user {
+            "" => format!("{scheme}://{host}"),
+            user => format!("{scheme}://{user}@{host}"),
+        };
+        // The crate reads user, password and database out of a URL of one server.
+        let server = format!("{}/{database}", at(user, "master")).into_connection_info()?;
+        let sentinel_user = credentials(query)?;
+        let sentinels = hosts.split(',').map(|host| {
+            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            let host = if has_port { host.to_owned() } else { format!("{host}:{SENTINEL_PORT}") };
+            let info = at(&sentinel_user, &host).into_connection_info()?;
+            Ok(info.set_tcp_settings(tcp()))
+        });
+        let sentinels = sentinels.collect::<RedisResult<Vec<_>>>()?;
+        let mut settings = SentinelNodeConnectionInfo::default()
+            .set_redis_connection_info(spoken(server.redis_settings()))
+            .set_tcp_settings(tcp());
+        if scheme == "rediss" {
+            settings = settings.set_tls_mode(TlsMode::Secure);
+        }
+        let sentinels = Mutex::new(Sentinel::build(sentinels)?);
+        Ok(Self::Master { sentinels, name: name.to_owned(), settings })
+    }
+
+    /// The server that is there now.
+    pub async fn client(&self) -> RedisResult<Client> {
+        match self {
+            Self::Server(client) => Ok(client.clone()),
+            Self::Master { sentinels, name, settings } => {
+                sentinels.lock().await.async_master_for(name, Some(settings)).await
+            }
+        }
+    }
+
+    /// A connection to it. To a master: only once that has said itself that it is one.
+    pub async fn connect(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+        let client = self.client().await?;
+        let mut connection = client.get_multiplexed_async_connection_with_config(config).await?;
+        if let Self::Master { .. } = self {
+            match redis::cmd("ROLE").query_async(&mut connection).await? {
+                Role::Primary { .. } => {}
+                _ => return Err((ErrorKind::Io, "is not the master any more").into()),
+            }
+        }
+        Ok(connection)
+    }
+}
+
+fn invalid(what: &'static str) -> RedisError {
+    (ErrorKind::InvalidClientConfig, what).into()
+}
+
+/// `user:password` for the Sentinels, as the query has them, still percent-encoded.
+fn credentials(query: &str) -> RedisResult<String> {
+    let (mut user, mut password) = ("", "");
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("sentinel_user", value)) => user = value,
+            Some(("sentinel_pass", value)) => password = value,
+            _ => return Err(invalid("the URL of Sentinels knows sentinel_user and sentinel_pass alone")),
+        }
+    }
+    let none = user.is_empty() && password.is_empty();
+    Ok(if none { String::new() } else { format!("{user}:{password}") })
+}
+
+fn tcp() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+/// Only with RESP3 the driver tells when a connection has gone.
+fn spoken(settings: &RedisConnectionInfo) -> RedisConnectionInfo {
+    settings.clone().set_protocol(ProtocolVersion::RESP3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(url: &str) -> String {
+        Address::of(url).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_master_is_named_after_its_sentinels() {
+        for url in [
+            "redis+sentinel://a/main",
+            "redis+sentinel://a,b:26380,[::1]:26379/main/2",
+            "redis+sentinel://app:s%40cret@a,b/main?sentinel_user=watch&sentinel_pass=s%40cret",
+            "rediss+sentinel://a,b,c/main",
+        ] {
+            assert!(matches!(Address::of(url), Ok(Address::Master { name, .. }) if name == "main"), "{url}");
+        }
+        assert!(error("redis+sentinel://a,b").contains("name of the master"));
+        assert!(error("redis+sentinel://a/").contains("name of the master"));
+        assert!(error("redis+sentinel://a/main?password=x").contains("sentinel_pass alone"));
+        assert!(!error("redis+sentinel://a/main/two").is_empty());
+        assert!(!error("redis+sentinel://a,,b/main").is_empty());
+        assert!(!error("http+sentinel://a/main").is_empty());
+    }
+}

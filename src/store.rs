@@ -52,6 +52,7 @@ use group_commit::Committer;
 use ids::IdMaker;
 use incarnations::Loading;
 use level_cache::{LevelCache, PageTimes};
+use pool::{Pool, slot_of};
 use quick_cache::sync::Cache;
 use redis::{Cmd, Value};
 use scripts::{Script, Scripts};
@@ -145,7 +146,7 @@ impl Store {
         let nodes = &shared.lock_nodes;
         let redlock = (!nodes.is_empty()).then(|| locks::Redlock::open(nodes));
         let committer = Committer {
-            pool: pool::open(&shared.config, &shared.metrics)?,
+            pool: Pool::open(&shared.config, &shared.metrics)?,
             scripts: Arc::clone(&shared.scripts),
             clock: Arc::clone(&shared.clock),
             metrics: Arc::clone(&shared.metrics),
@@ -179,13 +180,13 @@ impl Store {
 
     /// One command on a connection of the pool.
     async fn query(&self, cmd: &Cmd) -> Result<Value, StoreError> {
-        let answer = pool::get(&self.committer.pool).await?.query(cmd).await;
+        let answer = self.committer.pool.get(slot_of(cmd)).await?.query(cmd).await;
         self.note(answer)
     }
 
     /// One script on a connection of the pool; for reads, and for what is rare.
     async fn call(&self, script: &Script, cmd: &Cmd) -> Result<Vec<String>, StoreError> {
-        let answer = pool::get(&self.committer.pool).await?.call(script, cmd).await;
+        let answer = self.committer.pool.get(slot_of(cmd)).await?.call(script, cmd).await;
         reply::texts(self.note(answer)?)
     }
 

@@ -28,7 +28,7 @@ local opensIn = promql.store('stockade_sale_opens_at_seconds', ['sale'], sale, '
 // refused: sold out, a limit of a buyer, doors that are shut, a hold that has expired.
 local carriedOut = ['held', 'confirmed', 'retaken', 'released', 'expired', 'extended', 'unchanged', 'returned', 'pinned'];
 local failures = [
-  'queue_full', 'draining', 'store_full', 'store_unavailable', 'store_read_only', 'store_busy', 'store_loading',
+  'queue_full', 'draining', 'store_full', 'store_unavailable', 'store_read_only', 'store_busy', 'store_loading', 'slot_moving',
   'outcome_unknown', 'corrupt', 'internal',
 ];
 local outcomes = {

@@ -21,9 +21,20 @@ const HTML: &str = "text/html; charset=utf-8";
 /// Answer of a probe.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Probe {
-    /// `alive` or `ready`.
+    /// `alive`.
+    #[schema(example = "alive")]
+    status: &'static str,
+}
+
+/// Answer of the probe of readiness.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Readiness {
+    /// `ready`.
     #[schema(example = "ready")]
     status: &'static str,
+    /// Masters of a Redis Cluster that do not answer, as `host:port`: their sales cannot be sold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unavailable_shards: Vec<String>,
 }
 
 /// Is the process alive?
@@ -39,17 +50,18 @@ pub async fn livez() -> Answer {
 
 /// Can the process serve requests?
 ///
-/// Runs a real script in Redis. 503 also while the process is stopping.
+/// Runs a real script in Redis. 503 also while the process is stopping. In a Redis Cluster it is ready as long as one
+/// shard answers, since only the sales of the others cannot be sold: these shards are named.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "Operations",
-    responses((status = 200, description = "It can", body = Probe)),
+    responses((status = 200, description = "It can", body = Readiness)),
 )]
 pub async fn readyz(store: Data<Store>, draining: Data<Draining>) -> Answer {
     if draining.has_begun() {
         return Err(StoreError::NotApplied(Code::Draining.as_str()).into());
     }
-    store.ready().await?;
-    answer::json(StatusCode::OK, &Probe { status: "ready" })
+    let unavailable_shards = store.ready().await?;
+    answer::json(StatusCode::OK, &Readiness { status: "ready", unavailable_shards })
 }
 
 /// Metrics for Prometheus

@@ -88,6 +88,7 @@ pub const REDIS_ERROR_KINDS: &[&str] = &[
     "store_read_only",
     "store_busy",
     "store_loading",
+    "slot_moving",
     "outcome_unknown",
     "corrupt",
     "internal",

@@ -4,6 +4,8 @@ mod notifier;
 mod parts;
 
 use super::health::read_info;
+use super::keys::SaleKeys;
+use super::pool::{Shard, Slot};
 use super::sweep::{EventsKept, Purge};
 use super::{ReservationFilter, Store, StoreError, ids};
 use crate::domain::sale::{PutSale, SkuSpec, Skus};
@@ -35,6 +37,9 @@ pub fn is_abandoned(sale: &SaleId, now: Timestamp) -> bool {
 const LOADING_MAX: Duration = Duration::from_secs(600);
 const LOADING_PAUSE: Duration = Duration::from_millis(100);
 
+/// A server with one slot alone would need some 16,384 tries.
+const NAMES_TRIED_MAX: usize = 100_000;
+
 /// Why the service must not start.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
@@ -50,10 +55,28 @@ pub enum CheckError {
 }
 
 impl Store {
-    /// Runs a real script.
-    pub async fn ready(&self) -> Result<(), StoreError> {
-        let sale = SaleId::internal("_ready");
-        self.due(&sale, 1).await.map(drop)
+    /// Runs a real script on every server that has sales; the names of those that do not answer. Errors when none does.
+    pub async fn ready(&self) -> Result<Vec<String>, StoreError> {
+        let shards = self.committer.pool.shards().await?;
+        let asked = shards.iter().map(async |shard| (shard, self.due(&self.sale_on(shard), 1).await));
+        let answers = futures_util::future::join_all(asked).await;
+        let mut failed: Vec<(String, StoreError)> = answers
+            .into_iter()
+            .filter_map(|(shard, answer)| Some((shard.name.clone(), answer.err()?)))
+            .collect();
+        match failed.pop() {
+            Some((_, error)) if failed.len() + 1 == shards.len() => Err(error),
+            last => Ok(failed.into_iter().chain(last).map(|(name, _)| name).collect()),
+        }
+    }
+
+    /// The name of no sale, whose keys this server would have.
+    fn sale_on(&self, shard: &Shard) -> SaleId {
+        let names = (0..NAMES_TRIED_MAX).map(|number| SaleId::internal(&format!("_ready-{number}")));
+        let is_there =
+            |sale: &SaleId| self.committer.pool.is_on(shard, Slot::for_key(SaleKeys::new(sale).rules()));
+        let mut names = names.filter(is_there);
+        names.next().unwrap_or_else(|| SaleId::internal("_ready"))
     }
 
     /// Checks the server; what is weaker than promised is said, a line each.

@@ -36,8 +36,8 @@ impl StoreError {
             "READONLY" | "NOREPLICAS" | "MISCONF" => Self::NotApplied("store_read_only"),
             "BUSY" => Self::NotApplied("store_busy"),
             "LOADING" | "MASTERDOWN" => Self::NotApplied("store_loading"),
-            "NOPERM" | "NOAUTH" | "WRONGPASS" | "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN"
-            | "CROSSSLOT" => Self::NotApplied("store_unavailable"),
+            "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" => Self::NotApplied("slot_moving"),
+            "NOPERM" | "NOAUTH" | "WRONGPASS" | "CROSSSLOT" => Self::NotApplied("store_unavailable"),
             // Redis adds where in which script.
             "CORRUPT" => Self::Corrupt(detail.split(" script:").next().unwrap_or_default().to_owned()),
             _ => Self::Reply(format!("{code} {detail}")),

@@ -17,7 +17,7 @@ pub(super) use rounds::{Pending, Queues, call_for, send_all};
 pub use verb::Verb;
 
 use super::error::StoreError;
-use super::pool::{Call, Connection, Pool};
+use super::pool::{Call, Lease, Pool, Slot};
 use super::reply::{self, BatchReply, CallRefusal};
 use super::scripts::Scripts;
 use super::{Clock, SaleHandle};
@@ -70,7 +70,11 @@ impl Target for SaleHandle {
         &self.lane
     }
 
-    async fn carry(&self, committer: &Committer, connection: &mut Connection, round: Vec<SalePending>) {
+    fn slot(&self) -> Slot {
+        Slot::for_key(self.keys.rules())
+    }
+
+    async fn carry(&self, committer: &Committer, connection: &mut Lease, round: Vec<SalePending>) {
         committer.carry_all(self, connection, round).await;
     }
 }
@@ -88,7 +92,7 @@ impl Committer {
     }
 
     /// One round: a call a verb, then what these calls left undecided.
-    async fn carry_all(&self, sale: &SaleHandle, connection: &mut Connection, round: Vec<SalePending>) {
+    async fn carry_all(&self, sale: &SaleHandle, connection: &mut Lease, round: Vec<SalePending>) {
         let mut batches: HashMap<Verb, Vec<SalePending>> = HashMap::new();
         for pending in round {
             batches.entry(pending.request.verb).or_default().push(pending);
@@ -136,7 +140,7 @@ impl Committer {
     async fn expire_and_retry(
         &self,
         sale: &SaleHandle,
-        connection: &mut Connection,
+        connection: &mut Lease,
         verb: Verb,
         mut short: Vec<SalePending>,
         mut overdue: Vec<String>,

@@ -1,6 +1,7 @@
 //! How Redis is, as it says itself.
 
-use super::{Store, StoreError, pool};
+use super::pool::Slot;
+use super::{Store, StoreError};
 use redis::{FromRedisValue, Value, from_redis_value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,13 +60,22 @@ impl RedisHealth {
 }
 
 impl Store {
-    /// Asks Redis how it is.
+    /// Asks Redis how it is; of a cluster, the server that has the most data.
     pub async fn redis_health(&self) -> Result<RedisHealth, StoreError> {
+        let shards = self.committer.pool.shards().await?;
+        let mut all =
+            futures_util::future::try_join_all(shards.iter().map(|shard| self.health_of(shard.slot))).await?;
+        let bytes = |health: &RedisHealth| health.number("used_memory").unwrap_or(0.0);
+        all.sort_by(|a, b| bytes(a).total_cmp(&bytes(b)));
+        all.pop().ok_or_else(StoreError::unreachable)
+    }
+
+    async fn health_of(&self, slot: Slot) -> Result<RedisHealth, StoreError> {
         let (mut slowlog, mut latency) = (redis::cmd("SLOWLOG"), redis::cmd("LATENCY"));
         slowlog.arg("GET").arg(1);
         latency.arg("LATEST");
-        let mut connection = pool::get(&self.committer.pool).await?;
-        let answers = connection.query_all(&[redis::cmd("INFO"), slowlog, latency]).await;
+        let mut connection = self.committer.pool.get(slot).await?;
+        let answers = connection.query_all(&[&redis::cmd("INFO"), &slowlog, &latency]).await;
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
         let info = read_info(self.note(next())?)?;

@@ -13,6 +13,7 @@ pub use follower::Follower;
 use super::events::{EntryId, Feed, Place};
 use super::health::read_info;
 use super::keys::SaleKeys;
+use super::pool::Pool;
 use super::{Shared, Store, StoreError};
 use crate::domain::SaleId;
 use bytes::Bytes;
@@ -119,11 +120,13 @@ impl Hub {
 pub async fn run(shared: &Shared) {
     let hub = &shared.live;
     let to_read = hub.to_read.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(mut to_read) = to_read else { return std::future::pending().await };
+    let (Some(mut to_read), Ok(pool)) = (to_read, Pool::open(&shared.config, &shared.metrics)) else {
+        return std::future::pending().await;
+    };
     let mut lanes = FuturesUnordered::new();
     loop {
         tokio::select! {
-            Some(lane) = to_read.recv() => lanes.push(lane::read(hub, lane, shared)),
+            Some(lane) = to_read.recv() => lanes.push(lane::read(hub, lane, &pool, &shared.metrics)),
             Some(()) = lanes.next() => {}
         }
     }

@@ -1,30 +1,37 @@
-//! Connections: a bb8 pool with a manager of our own, because bb8-redis 0.26 cannot see a broken connection, cannot
-//! set timeouts, and leaves TCP_NODELAY off. A connection that timed out or was cut is never used again.
+//! Connections to one server, or to the shards of a Redis Cluster. A pool of our own a server, because bb8-redis 0.26
+//! cannot see a broken connection, cannot set timeouts, and leaves TCP_NODELAY off; and no cluster client of the crate,
+//! because that sends again what may have run (`docs/adr/0028-cluster.md`).
 
 mod address;
 mod call;
+mod cluster;
+mod connection;
+mod lease;
+mod slot;
 
-use address::Address;
 pub use call::Call;
+pub use connection::Connection;
+pub use lease::Lease;
+pub use slot::{Slot, slot_of};
 
 use super::error::StoreError;
 use crate::metrics::Metrics;
-use crate::trace::spans;
-use bb8_redis::bb8;
+use address::Address;
+use cluster::Cluster;
+use connection::Node;
 use futures_util::{Stream, StreamExt};
-use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value};
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisError, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Where Redis is, and how long we wait for it.
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
-    /// `redis://`, `rediss://`, `unix://` or `redis+sentinel://`.
+    /// `redis://`, `rediss://`, `unix://`, `redis+sentinel://` or `redis+cluster://`.
     pub url: String,
-    /// Most connections of one pool (a process has one pool a worker thread).
+    /// Most connections to one server (a process has so many a worker thread).
     pub size: u32,
     /// An answer later than this is an unknown outcome.
     pub response_timeout: Duration,
@@ -32,203 +39,130 @@ pub struct PoolConfig {
     pub wait_timeout: Duration,
 }
 
-/// Makes connections and knows when one is broken.
-pub struct Manager {
-    address: Address,
-    config: AsyncConnectionConfig,
-    metrics: Arc<Metrics>,
+/// A bounded set of connections to each server. Cheap to clone.
+#[derive(Clone)]
+pub struct Pool(Arc<Servers>);
+
+enum Servers {
+    /// Has every slot.
+    One(Arc<Node>),
+    Cluster(Cluster),
 }
 
-/// A connection that remembers whether it can still be trusted.
-pub struct Connection {
-    pub(super) inner: MultiplexedConnection,
-    broken: bool,
-    /// It watches a key, or is between MULTI and EXEC: its next user would inherit that.
-    pub(super) is_half_open: bool,
-    /// Set by the driver when the other end has gone, also while the connection lies idle.
-    gone: Arc<AtomicBool>,
-    metrics: Arc<Metrics>,
+/// A part of the slots that one server has.
+#[derive(Debug, Clone)]
+pub struct Shard {
+    /// Host and port of its master.
+    pub name: String,
+    /// One of its slots.
+    pub slot: Slot,
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.metrics.pool_connections("idle", -1);
+impl Pool {
+    /// Connects when it is first used. Errors when the URL is not one.
+    pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Self, RedisError> {
+        let servers = match address::seeds(&config.url)? {
+            Some(seeds) => Servers::Cluster(Cluster::new(seeds, config, metrics)),
+            None => {
+                let address = Address::of(&config.url)?;
+                Servers::One(Node::open("redis".to_owned(), address, config, metrics))
+            }
+        };
+        Ok(Self(Arc::new(servers)))
     }
-}
 
-/// A connection that is in use; it goes back to its pool when this is dropped.
-pub struct Lease<'a>(bb8::PooledConnection<'a, Manager>);
-
-impl Deref for Lease<'_> {
-    type Target = Connection;
-    fn deref(&self) -> &Connection {
-        &self.0
+    /// A connection to whoever has the slot; not applied when none can be had in time.
+    pub async fn get(&self, slot: Slot) -> Result<Lease, StoreError> {
+        Ok(Lease::new(self.clone(), slot, self.0.connection(slot).await?))
     }
-}
 
-impl DerefMut for Lease<'_> {
-    fn deref_mut(&mut self) -> &mut Connection {
-        &mut self.0
+    /// Several commands, in one write to each server that is concerned; each has its own answer.
+    pub async fn query_all(&self, cmds: &[Cmd]) -> Vec<Result<Value, StoreError>> {
+        let mut places: HashMap<Option<String>, Vec<usize>> = HashMap::new();
+        for (at, cmd) in cmds.iter().enumerate() {
+            places.entry(self.0.owner_name(slot_of(cmd))).or_default().push(at);
+        }
+        let sent = places.into_values().map(async |places| {
+            let some: Vec<&Cmd> = places.iter().map(|at| &cmds[*at]).collect();
+            let answers = match self.get(slot_of(some[0])).await {
+                Ok(mut lease) => lease.query_all(&some).await,
+                Err(error) => vec![Err(error); some.len()],
+            };
+            places.into_iter().zip(answers)
+        });
+        let mut answers: Vec<_> = futures_util::future::join_all(sent).await.into_iter().flatten().collect();
+        answers.sort_unstable_by_key(|(at, _)| *at);
+        answers.into_iter().map(|(_, answer)| answer).collect()
     }
-}
 
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        self.0.metrics.pool_connections("in_use", -1);
-        self.0.metrics.pool_connections("idle", 1);
+    /// A command that another server refused so.
+    async fn query_again(&self, cmd: &Cmd, error: &RedisError) -> Result<Value, StoreError> {
+        self.heed(error);
+        self.get(slot_of(cmd)).await?.query(cmd).await
     }
-}
 
-/// Says why a connection could not be made: the caller is told only that it got none.
-#[derive(Debug, Clone, Default)]
-struct Complaints(Arc<Mutex<Option<Instant>>>);
+    /// A connection outside any pool to whoever has the slot, for calls that may block it for up to `blocking`.
+    pub async fn alone(&self, slot: Slot, blocking: Duration) -> Result<MultiplexedConnection, StoreError> {
+        self.0.owner(slot).await?.alone(blocking).await.map_err(|_| StoreError::unreachable())
+    }
 
-impl bb8::ErrorSink<RedisError> for Complaints {
-    fn sink(&self, error: RedisError) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_none_or(|at| at.elapsed() >= COMPLAINT_EVERY) {
-            *last = Some(Instant::now());
-            tracing::warn!(?error, "Cannot connect to Redis: {error}");
+    /// To be told of what failed on such a connection: the slot may have moved.
+    pub fn heed(&self, error: &RedisError) {
+        if let Servers::Cluster(cluster) = &*self.0 {
+            cluster.heed(error);
         }
     }
 
-    fn boxed_clone(&self) -> Box<dyn bb8::ErrorSink<RedisError>> {
-        Box::new(self.clone())
-    }
-}
-
-/// While Redis is away every attempt fails: one line tells it.
-const COMPLAINT_EVERY: Duration = Duration::from_secs(1);
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("broken", &self.broken).finish_non_exhaustive()
-    }
-}
-
-/// A bounded set of connections.
-pub type Pool = bb8::Pool<Manager>;
-
-impl bb8::ManageConnection for Manager {
-    type Connection = Connection;
-    type Error = RedisError;
-
-    async fn connect(&self) -> Result<Connection, RedisError> {
-        let gone = Arc::new(AtomicBool::new(false));
-        let watched = Arc::clone(&gone);
-        let config = self.config.clone().set_push_sender(move |push: PushInfo| {
-            watched.fetch_or(push.kind == PushKind::Disconnection, Ordering::Relaxed);
-            Ok::<(), SendError>(())
-        });
-        let inner = self.address.connect(&config).await?;
-        self.metrics.pool_connections("idle", 1);
-        Ok(Connection { inner, broken: false, is_half_open: false, gone, metrics: Arc::clone(&self.metrics) })
+    /// Messages of a channel, on a connection outside any pool, until that ends. In a cluster any server tells them.
+    pub async fn subscribe(
+        &self,
+        channel: &str,
+    ) -> Result<impl Stream<Item = String> + Unpin + use<>, StoreError> {
+        let subscriber = self.0.owner(Slot::for_key(channel)).await?.subscribe(channel).await;
+        let text = |message: redis::Msg| message.get_payload::<String>().unwrap_or_default();
+        Ok(subscriber.map_err(|_| StoreError::unreachable())?.into_on_message().map(text))
     }
 
-    /// Without a round trip. A restart of Redis leaves a pool full of dead connections: each would cost its next
-    /// request an unknown outcome.
-    async fn is_valid(&self, connection: &mut Connection) -> Result<(), RedisError> {
-        if connection.gone.load(Ordering::Relaxed) {
-            return Err((ErrorKind::Io, "closed by the server while it was idle").into());
+    /// Whether the slot is that server's, as far as is known.
+    pub fn is_on(&self, shard: &Shard, slot: Slot) -> bool {
+        self.0.owner_name(slot).is_none_or(|name| name == shard.name)
+    }
+
+    /// All servers that have slots, as far as is known.
+    pub async fn shards(&self) -> Result<Vec<Shard>, StoreError> {
+        match &*self.0 {
+            Servers::One(node) => Ok(vec![Shard { name: node.name.clone(), slot: Slot::for_key("") }]),
+            Servers::Cluster(cluster) => cluster.shards().await,
         }
-        Ok(())
-    }
-
-    fn has_broken(&self, connection: &mut Connection) -> bool {
-        connection.broken || connection.is_half_open || connection.gone.load(Ordering::Relaxed)
     }
 }
 
-/// A connection outside any pool, for calls that may block the connection for up to `blocking`.
-pub async fn alone(config: &PoolConfig, blocking: Duration) -> Result<MultiplexedConnection, RedisError> {
-    let timeouts = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(config.wait_timeout))
-        .set_response_timeout(Some(blocking + config.response_timeout));
-    Address::of(&config.url)?.connect(&timeouts).await
-}
-
-/// Messages of a channel, on a connection outside any pool, until that ends.
-pub async fn subscribe(
-    config: &PoolConfig,
-    channel: &str,
-) -> Result<impl Stream<Item = String> + Unpin + use<>, StoreError> {
-    let subscribing = async {
-        let mut subscriber = Address::of(&config.url)?.client().await?.get_async_pubsub().await?;
-        subscriber.subscribe(channel).await?;
-        Ok::<_, RedisError>(subscriber)
-    };
-    let subscriber = tokio::time::timeout(config.wait_timeout, subscribing).await;
-    let subscriber =
-        subscriber.map_err(|_| StoreError::unreachable())?.map_err(|_| StoreError::unreachable())?;
-    let text = |message: redis::Msg| message.get_payload::<String>().unwrap_or_default();
-    Ok(subscriber.into_on_message().map(text))
-}
-
-/// A pool that connects when it is first used. Errors when the URL is not one.
-pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Pool, RedisError> {
-    let manager = Manager {
-        address: Address::of(&config.url)?,
-        config: AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(config.wait_timeout))
-            .set_response_timeout(Some(config.response_timeout)),
-        metrics: Arc::clone(metrics),
-    };
-    Ok(bb8::Pool::builder()
-        .max_size(config.size)
-        .min_idle(Some(0))
-        .test_on_check_out(true)
-        .connection_timeout(config.wait_timeout)
-        .retry_connection(true)
-        .error_sink(Box::new(Complaints::default()))
-        .build_unchecked(manager))
-}
-
-/// A connection from the pool; not applied when none can be had in time.
-pub async fn get(pool: &Pool) -> Result<Lease<'_>, StoreError> {
-    let connection = pool.get().await.map_err(|_| StoreError::unreachable())?;
-    connection.metrics.pool_connections("idle", -1);
-    connection.metrics.pool_connections("in_use", 1);
-    Ok(Lease(connection))
-}
-
-impl Connection {
-    pub(super) fn note(&mut self, error: &RedisError) {
-        let restarting = matches!(error.code(), Some("READONLY" | "LOADING" | "NOAUTH"));
-        self.broken |=
-            error.is_unrecoverable_error() || error.is_timeout() || error.is_io_error() || restarting;
+impl Servers {
+    /// Whose the slot is.
+    async fn owner(&self, slot: Slot) -> Result<Arc<Node>, StoreError> {
+        match self {
+            Self::One(node) => Ok(Arc::clone(node)),
+            Self::Cluster(cluster) => cluster.owner(slot).await,
+        }
     }
 
-    /// One command.
-    pub async fn query(&mut self, cmd: &Cmd) -> Result<Value, StoreError> {
-        let span = spans::command(|| call::name_of(cmd));
-        let answer = self.inner.req_packed_command(cmd).await.and_then(Value::extract_error);
-        answer.map_err(|error| {
-            self.note(&error);
-            let error = StoreError::from(error);
-            spans::failed(&span, error.code());
-            error
-        })
+    /// Whose the slot was, as far as is known without asking; the only server has no name.
+    fn owner_name(&self, slot: Slot) -> Option<String> {
+        match self {
+            Self::One(_) => None,
+            Self::Cluster(cluster) => cluster.known_owner(slot).map(|node| node.name.clone()),
+        }
     }
 
-    /// Several commands in one write; each has its own answer.
-    pub async fn query_all(&mut self, cmds: &[Cmd]) -> Vec<Result<Value, StoreError>> {
-        let answers = self.send_all(cmds.iter()).await;
-        answers
-            .into_iter()
-            .map(|answer| {
-                answer.map_err(|error| {
-                    self.note(&error);
-                    error.into()
-                })
-            })
-            .collect()
-    }
-
-    async fn send_all(&mut self, cmds: impl Iterator<Item = &Cmd>) -> Vec<RedisResult<Value>> {
-        let sent = cmds.map(|cmd| {
-            let mut connection = self.inner.clone();
-            async move { connection.req_packed_command(cmd).await.and_then(Value::extract_error) }
-        });
-        futures_util::future::join_all(sent).await
+    async fn connection(&self, slot: Slot) -> Result<connection::Held, StoreError> {
+        let node = self.owner(slot).await?;
+        match (node.connection().await, self) {
+            // It may have been replaced meanwhile.
+            (Err(error), Self::Cluster(cluster)) => {
+                let other = cluster.owner_anew(slot).await?;
+                if other.name == node.name { Err(error) } else { other.connection().await }
+            }
+            (connection, _) => connection,
+        }
     }
 }

@@ -130,7 +130,7 @@ impl Store {
         Err(StoreError::NotApplied("store_busy"))
     }
 
-    async fn watch_rules(&self, sale: &SaleId) -> Result<(Transaction<'_>, Option<Watched>), StoreError> {
+    async fn watch_rules(&self, sale: &SaleId) -> Result<(Transaction, Option<Watched>), StoreError> {
         let keys = SaleKeys::new(sale);
         let mut read = redis::cmd("HMGET");
         read.arg(keys.rules()).arg(&["generation", "version", "status", "last_op"]).arg(&RULES);

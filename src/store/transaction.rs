@@ -5,14 +5,14 @@
 //! the server forgets what was watched and queued.
 
 use super::error::StoreError;
-use super::pool::{self, Lease, Pool};
+use super::pool::{Lease, Pool, Slot};
 use super::scripts::Script;
 use crate::trace::spans;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
 /// A key is watched.
-pub struct Transaction<'a>(Lease<'a>);
+pub struct Transaction(Lease);
 
 /// What became of a transaction.
 #[derive(Debug, PartialEq)]
@@ -25,17 +25,24 @@ pub enum Executed {
     NoScript,
 }
 
-impl<'a> Transaction<'a> {
+impl Transaction {
     /// Watches `key`, and answers what `read` reads after that. A failure changes nothing: only reads were sent.
-    pub async fn watch(pool: &'a Pool, key: &str, read: Cmd) -> Result<(Self, Value), StoreError> {
-        let mut lease = pool::get(pool).await?;
-        lease.is_half_open = true;
+    pub async fn watch(pool: &Pool, key: &str, read: Cmd) -> Result<(Self, Value), StoreError> {
+        let mut lease = pool.get(Slot::for_key(key)).await?;
         let mut pipeline = redis::pipe();
         pipeline.cmd("WATCH").arg(key).add_command(read);
-        let sent = send(&mut lease, &pipeline).await;
-        let [watched, value] = sent.map_err(|_| StoreError::unreachable())?;
-        watched.extract_error()?;
-        Ok((Self(lease), value.extract_error()?))
+        let mut may_turn = true;
+        loop {
+            lease.is_half_open = true;
+            let sent = send(&mut lease, &pipeline).await;
+            let [watched, value] = sent.map_err(|_| StoreError::unreachable())?;
+            match watched.extract_error() {
+                Ok(_) => return Ok((Self(lease), value.extract_error()?)),
+                // A slot that is on its way is not waited for.
+                Err(error) if may_turn && lease.turn(&error, 0).await == Some(false) => may_turn = false,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Gives up: nothing was to be changed.
@@ -86,7 +93,7 @@ impl<'a> Transaction<'a> {
 
 /// Commands in one write, and an answer of each; error replies are answers.
 async fn send<const N: usize>(
-    lease: &mut Lease<'_>,
+    lease: &mut Lease,
     pipeline: &redis::Pipeline,
 ) -> Result<[Value; N], StoreError> {
     let answers = lease.inner.req_packed_commands(pipeline, 0, N).await.map_err(|error| {

@@ -1,7 +1,7 @@
 //! What operators watch: the sales that matter most now and their stock, and the holds of all sales.
 
 use super::keys::SaleKeys;
-use super::{Store, StoreError, checks, pool};
+use super::{Store, StoreError, checks};
 use crate::domain::page::PAGE_LIMIT_MAX;
 use crate::domain::{Decision, Level, PageRequest, Sale, SaleId, SaleStatus};
 use redis::Value;
@@ -68,7 +68,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let now_ms = self.now().await?.as_ms();
         let counts: Vec<_> = sales.flat_map(|sale| hold_counts(sale, now_ms)).collect();
-        let answers = pool::get(&self.committer.pool).await?.query_all(&counts).await;
+        let answers = self.committer.pool.query_all(&counts).await;
         for (place, answer) in answers.into_iter().enumerate() {
             let count = match answer {
                 Ok(Value::Int(count)) => u64::try_from(count).unwrap_or(0),

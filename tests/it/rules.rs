@@ -6,9 +6,10 @@ use crate::shop::*;
 use futures_util::future::join_all;
 use std::sync::Arc;
 use stockade::domain::*;
+use stockade::store::pool::{Pool, slot_of};
 use stockade::store::scripts::Scripts;
 use stockade::store::transaction::{Executed, Transaction};
-use stockade::store::{Decided, PutAnswer, Store, StoreError, pool};
+use stockade::store::{Decided, PoolConfig, PutAnswer, Store, StoreError};
 
 async fn patch(shop: &Shop, name: Option<&str>, expect: &Expect, patch: PatchSale) -> Decided<PutAnswer> {
     let key = name.map(key);
@@ -169,13 +170,14 @@ async fn a_connection_that_ends_before_exec_changes_nothing() {
 #[tokio::test]
 async fn only_a_connection_that_is_through_goes_back_to_the_pool() {
     let shop = Shop::open(RedisServer::shared(), &[("red", 1)]).await;
-    let config = pool::PoolConfig { size: 1, ..shop.shared.config.clone() };
-    let pool = pool::open(&config, &shop.shared.metrics).unwrap();
+    let config = PoolConfig { size: 1, ..shop.shared.config.clone() };
+    let pool = Pool::open(&config, &shop.shared.metrics).unwrap();
     let key = shop.key("rules");
     let client = async || {
         let mut cmd = redis::cmd("CLIENT");
         cmd.arg("ID");
-        redis::from_redis_value::<u64>(pool::get(&pool).await.unwrap().query(&cmd).await.unwrap()).unwrap()
+        redis::from_redis_value::<u64>(pool.get(slot_of(&cmd)).await.unwrap().query(&cmd).await.unwrap())
+            .unwrap()
     };
     let watch = async || {
         let mut read = redis::cmd("HGET");

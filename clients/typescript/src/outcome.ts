@@ -3,7 +3,7 @@ import type { Problem, Reservation } from "./schema.js";
 /** Codes of problems that are no answer: the same request is sent again with the same key, or somebody must look. */
 type FailureCode =
   | "request_timeout" | "rate_limited" | "queue_full" | "draining" | "store_full" | "store_unavailable"
-  | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
+  | "store_read_only" | "store_busy" | "store_loading" | "slot_moving" | "outcome_unknown" | "corrupt" | "internal";
 
 /** Codes of refusals: answers, which a repeat would get again. */
 export type RefusalCode = Exclude<Problem["code"], FailureCode>;

@@ -7,6 +7,7 @@ pub const OF_THE_STORE: &[Code] = &[
     Code::StoreUnavailable,
     Code::StoreBusy,
     Code::StoreLoading,
+    Code::SlotMoving,
     Code::OutcomeUnknown,
     Code::Corrupt,
     Code::Internal,

@@ -219,6 +219,8 @@ problems! {
         "Nothing was done. Send the request again with the same key after `Retry-After`.";
     StoreLoading "store_loading" 503 RetrySameKey "The store is loading its data"
         "Nothing was done. Send the request again with the same key after `Retry-After`.";
+    SlotMoving "slot_moving" 503 RetrySameKey "This sale is on its way to another server"
+        "Nothing was done. Send the request again with the same key after `Retry-After`.";
     OutcomeUnknown "outcome_unknown" 503 RetrySameKey "The outcome is not known"
         "It may have been done. Send the request again with the same key to find out: it has one effect at most.";
     Corrupt "corrupt" 500 CallTheOperator "A record of the store is damaged"

@@ -102,7 +102,7 @@ fn the_table_knows_every_refusal_by_its_own_word() {
 fn the_table_knows_every_word_of_the_store() {
     let words =
         ["queue_full", "draining", "store_full", "store_unavailable", "store_read_only", "store_busy"];
-    for word in words.into_iter().chain(["store_loading"]) {
+    for word in words.into_iter().chain(["store_loading", "slot_moving"]) {
         let problem = Problem::from(StoreError::NotApplied(word));
         assert_eq!(problem.code().as_str(), word);
         let json = written(&problem);

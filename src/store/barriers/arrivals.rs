@@ -3,7 +3,7 @@
 use crate::domain::*;
 use crate::store::group_commit::{Committer, Lane, Pending, QUEUE_MAX, Queues, Target, call_for, send_all};
 use crate::store::keys::{self, BucketKeys};
-use crate::store::pool::Connection;
+use crate::store::pool::{Lease, Slot};
 use crate::store::reply::{self, Fields};
 use crate::store::{Decided, Store, StoreError};
 use redis::Cmd;
@@ -85,7 +85,11 @@ impl Target for Bucket {
         &self.lane
     }
 
-    async fn carry(&self, committer: &Committer, connection: &mut Connection, round: Vec<Waits>) {
+    fn slot(&self) -> Slot {
+        Slot::for_key(&self.keys.index)
+    }
+
+    async fn carry(&self, committer: &Committer, connection: &mut Lease, round: Vec<Waits>) {
         let script = &committer.scripts.arrive;
         let begun = Instant::now();
         // The hint of the round before goes along: nobody waits for it.

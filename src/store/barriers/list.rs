@@ -4,7 +4,7 @@ use super::Bucket;
 use crate::domain::page::PAGE_LIMIT_MAX;
 use crate::domain::*;
 use crate::store::keys::{BARRIER_BUCKETS, barrier_bucket};
-use crate::store::{Decided, Store, StoreError, pool, reply, stock};
+use crate::store::{Decided, Store, StoreError, reply, stock};
 use redis::Cmd;
 use std::collections::HashMap;
 
@@ -60,9 +60,8 @@ impl Store {
             cmd
         };
         let asked: Vec<Cmd> = self.buckets.iter().map(ask).collect();
-        let mut connection = pool::get(&self.committer.pool).await?;
         let mut names = Vec::new();
-        for answer in connection.query_all(&asked).await {
+        for answer in self.committer.pool.query_all(&asked).await {
             names.extend(reply::texts(self.note(answer)?)?);
         }
         names.sort_unstable();
@@ -161,8 +160,7 @@ impl Store {
             failures.arg(name);
             notes.arg(format!("n:{name}"));
         }
-        let mut connection = pool::get(&self.committer.pool).await?;
-        let mut answers = connection.query_all(&[failures, notes]).await.into_iter();
+        let mut answers = self.committer.pool.query_all(&[failures, notes]).await.into_iter();
         let mut next_answer = || answers.next().unwrap_or_else(|| Err(StoreError::Reply("no answer".into())));
         let failures = self.note(next_answer())?;
         let notes = stock::hash_values(self.note(next_answer())?)?;

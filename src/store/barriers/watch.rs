@@ -2,7 +2,8 @@
 //! comes, at its deadline, and every few seconds: hints go by PUBLISH, and may be lost.
 
 use crate::domain::*;
-use crate::store::{Decided, Shared, Store, StoreError, keys, pool};
+use crate::store::pool::Pool;
+use crate::store::{Decided, Shared, Store, StoreError, keys};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::HashMap;
@@ -189,7 +190,7 @@ pub async fn run(shared: &Shared) {
     let (Some(mut to_read), Ok(store)) = (to_read, Store::open(shared)) else {
         return std::future::pending().await;
     };
-    let mut hints = std::pin::pin!(hear(shared));
+    let mut hints = std::pin::pin!(hear(shared, &store.committer.pool));
     let mut reads = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -201,12 +202,12 @@ pub async fn run(shared: &Shared) {
 }
 
 /// Listens to hints, on one connection.
-async fn hear(shared: &Shared) {
+async fn hear(shared: &Shared, pool: &Pool) {
     let watchers = &shared.watchers;
     watchers.wanted.notified().await;
     let mut is_failing = false;
     loop {
-        match pool::subscribe(&shared.config, keys::BARRIER_HINTS).await {
+        match pool.subscribe(keys::BARRIER_HINTS).await {
             Ok(mut hints) => {
                 is_failing = false;
                 // What was said before is not known.

@@ -2,7 +2,7 @@
 
 use super::Committer;
 use crate::store::StoreError;
-use crate::store::pool::{self, Call, Connection};
+use crate::store::pool::{Call, Lease, Slot};
 use crate::store::scripts::Script;
 use crate::trace::spans;
 use redis::Cmd;
@@ -73,11 +73,14 @@ pub trait Target: Send + Sync + Sized + 'static {
     /// Where that waits.
     fn lane(&self) -> &Lane<Self::Queues>;
 
+    /// Where its keys are.
+    fn slot(&self) -> Slot;
+
     /// Carries one round, and answers each request of it or puts it back.
     fn carry(
         &self,
         committer: &Committer,
-        connection: &mut Connection,
+        connection: &mut Lease,
         round: Vec<PendingOf<Self::Queues>>,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -127,7 +130,7 @@ impl Committer {
     async fn run<T: Target>(self, target: Arc<T>) {
         loop {
             let waited = Instant::now();
-            let connection = pool::get(&self.pool).await;
+            let connection = self.pool.get(target.slot()).await;
             self.metrics.pool_wait(waited.elapsed());
             let round = {
                 let mut state = target.lane().lock();

@@ -2,8 +2,9 @@
 
 use super::{GROUP, Source, Taken, TakenEntry};
 use crate::store::events::EntryId;
+use crate::store::pool::slot_of;
 use crate::store::reply;
-use crate::store::{Store, StoreError, pool};
+use crate::store::{Store, StoreError};
 use redis::{FromRedisValue, Value, from_redis_value};
 use std::collections::HashMap;
 
@@ -34,7 +35,7 @@ impl Store {
         if matches!(source, Source::Barriers(_) | Source::Orders(_)) {
             cmd.arg("MKSTREAM");
         }
-        match pool::get(&self.committer.pool).await?.query(&cmd).await {
+        match self.committer.pool.get(slot_of(&cmd)).await?.query(&cmd).await {
             Ok(_) => Ok(true),
             Err(StoreError::Reply(text)) if text.starts_with("BUSYGROUP") => Ok(true),
             Err(StoreError::Reply(text)) if text.contains("requires the key to exist") => Ok(false),
@@ -46,7 +47,7 @@ impl Store {
     pub async fn drop_group(&self, source: &Source) -> Result<(), StoreError> {
         let mut cmd = redis::cmd("XGROUP");
         cmd.arg("DESTROY").arg(source.key()).arg(GROUP);
-        match pool::get(&self.committer.pool).await?.query(&cmd).await {
+        match self.committer.pool.get(slot_of(&cmd)).await?.query(&cmd).await {
             Err(StoreError::Reply(text)) if text.contains("requires the key to exist") => Ok(()),
             answer => self.note(answer).map(drop),
         }
@@ -62,7 +63,7 @@ impl Store {
         let mut cmd = redis::cmd("XAUTOCLAIM");
         cmd.arg(source.key()).arg(GROUP).arg(consumer).arg(idle_ms).arg("0-0");
         cmd.arg("COUNT").arg(CLAIM_ENTRIES_MAX);
-        let answer = match pool::get(&self.committer.pool).await?.query(&cmd).await {
+        let answer = match self.committer.pool.get(slot_of(&cmd)).await?.query(&cmd).await {
             Err(StoreError::Reply(text)) if text.starts_with("NOGROUP") => Value::Array(Vec::new()),
             answer => self.note(answer)?,
         };
@@ -93,7 +94,7 @@ impl Store {
         let mut cmd = redis::cmd("XINFO");
         cmd.arg("GROUPS").arg(source.key());
         let groups: Vec<HashMap<String, Value>> =
-            match pool::get(&self.committer.pool).await?.query(&cmd).await {
+            match self.committer.pool.get(slot_of(&cmd)).await?.query(&cmd).await {
                 Err(StoreError::Reply(text)) if text.contains("no such key") => return Ok(None),
                 answer => read(self.note(answer)?)?,
             };

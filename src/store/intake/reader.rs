@@ -2,7 +2,8 @@
 
 use super::groups::read;
 use super::{GROUP, Source, Taken};
-use crate::store::{Shared, Store, StoreError, ids, pool};
+use crate::store::pool::Slot;
+use crate::store::{Store, StoreError, ids};
 use redis::Value;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use std::time::Duration;
@@ -17,7 +18,6 @@ const ENTRIES_A_STREAM: usize = 4;
 /// it begins with what was left so.
 pub struct Reader {
     store: Store,
-    shared: Shared,
     consumer: String,
     connection: Option<MultiplexedConnection>,
     /// Nothing is left of an earlier connection.
@@ -31,8 +31,8 @@ pub fn consumer_name() -> String {
 
 impl Reader {
     /// With a connection of its own, made when it is first needed.
-    pub fn new(store: Store, shared: &Shared, consumer: String) -> Self {
-        Self { store, shared: shared.clone(), consumer, connection: None, has_caught_up: false }
+    pub fn new(store: Store, consumer: String) -> Self {
+        Self { store, consumer, connection: None, has_caught_up: false }
     }
 
     /// Begins anew, with what was given out and not acknowledged.
@@ -43,14 +43,16 @@ impl Reader {
 
     /// Waits for entries of these streams, all of which must have the group. May be dropped while it waits.
     pub async fn next(&mut self, sources: &[Source]) -> Result<Vec<Taken>, StoreError> {
+        let pool = &self.store.committer.pool;
         // On a connection that waits nothing else can be asked: whoever drops this drops it, and with it what may be on
         // its way to us, which stays ours in the group.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
                 self.has_caught_up = false;
-                let made = pool::alone(&self.shared.config, BLOCK).await;
-                made.map_err(|_| StoreError::unreachable())?
+                // In a cluster a reader has one stream.
+                let slot = Slot::for_key(sources.first().map(Source::key).unwrap_or_default());
+                pool.alone(slot, BLOCK).await?
             }
         };
         let count = (ENTRIES_A_CALL / sources.len().max(1)).max(ENTRIES_A_STREAM);
@@ -65,7 +67,8 @@ impl Reader {
         keys.iter().for_each(|_| {
             cmd.arg(begin);
         });
-        let answer = connection.req_packed_command(&cmd).await.and_then(Value::extract_error)?;
+        let answer = connection.req_packed_command(&cmd).await.and_then(Value::extract_error);
+        let answer = answer.inspect_err(|error| pool.heed(error))?;
         let streams: Vec<(String, Value)> = match answer {
             Value::Nil => Vec::new(),
             answer => read(answer)?,

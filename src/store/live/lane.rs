@@ -2,8 +2,10 @@
 
 use super::{ENTRIES_BEHIND_MAX, Hub, LiveEntry};
 use crate::domain::{Event, EventKind, SaleId};
+use crate::metrics::Metrics;
+use crate::store::StoreError;
 use crate::store::events::{EntryId, Feed, Place, read_entries};
-use crate::store::{Shared, StoreError, pool};
+use crate::store::pool::{Pool, Slot};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use redis::Value;
@@ -114,13 +116,14 @@ impl Lane {
         &self,
         connection: &mut Option<Connection>,
         followed: &[Followed],
-        shared: &Shared,
+        pool: &Pool,
     ) -> Result<(), StoreError> {
         let known = match connection {
             Some(known) => known,
             None => {
-                let inner = pool::alone(&shared.config, BLOCK).await;
-                let inner = inner.map_err(|_| StoreError::unreachable())?;
+                // In a cluster a lane has one sale.
+                let slot = followed.first().map(|sale| Slot::for_key(sale.feed.keys.events()));
+                let inner = pool.alone(slot.unwrap_or(Slot::for_key("")), BLOCK).await?;
                 connection.insert(Connection { inner, checked: None })
             }
         };
@@ -147,7 +150,8 @@ impl Lane {
             },
         };
         drop(read);
-        let streams = match answer.and_then(Value::extract_error)? {
+        let answer = answer.and_then(Value::extract_error).inspect_err(|error| pool.heed(error));
+        let streams = match answer? {
             Value::Nil => Vec::new(),
             value => redis::from_redis_value::<Vec<(String, Value)>>(value)
                 .map_err(|error| StoreError::Reply(error.to_string()))?,
@@ -236,7 +240,7 @@ pub(super) fn frames(events: &[Event]) -> Bytes {
 }
 
 /// Reads for the listeners of a lane until there are none.
-pub(super) async fn read(hub: &Hub, lane: Arc<Lane>, shared: &Shared) {
+pub(super) async fn read(hub: &Hub, lane: Arc<Lane>, pool: &Pool, metrics: &Metrics) {
     let mut connection = None;
     let mut is_failing = false;
     loop {
@@ -247,11 +251,11 @@ pub(super) async fn read(hub: &Hub, lane: Arc<Lane>, shared: &Shared) {
             }
             continue;
         }
-        match lane.step(&mut connection, &followed, shared).await {
+        match lane.step(&mut connection, &followed, pool).await {
             Ok(()) => is_failing = false,
             Err(error) => {
                 connection = None;
-                shared.metrics.redis_error(error.code());
+                metrics.redis_error(error.code());
                 if !is_failing {
                     tracing::warn!(%error, "Live events pause: {error}");
                 }

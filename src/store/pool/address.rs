@@ -1,4 +1,5 @@
-//! Where connections go: to one server, or to whichever server the Sentinels say is the master now.
+//! Where connections go: to one server, or to whichever server the Sentinels say is the master now; and where a cluster
+//! begins.
 //!
 //! The crate asks the Sentinels and reads their answers. The connections are our own, made as for one server, and each
 //! is asked for its role before anything else is sent on it: a Sentinel may not have heard yet that a master has come
@@ -8,8 +9,8 @@ use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
 use redis::{
-    AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
-    RedisError, RedisResult, Role, TlsMode,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
+    ProtocolVersion, RedisConnectionInfo, RedisError, RedisResult, Role, TlsMode,
 };
 use tokio::sync::Mutex;
 
@@ -55,10 +56,7 @@ impl Address {
             return Err(invalid("the URL of Sentinels must end with the name of the master"));
         }
         let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let at = |user: &str, host: &str| match user {
-            "" => format!("{scheme}://{host}"),
-            user => format!("{scheme}://{user}@{host}"),
-        };
+        let at = |user: &str, host: &str| with_user(scheme, user, host);
         // The crate reads user, password and database out of a URL of one server.
         let server = format!("{}/{database}", at(user, "master")).into_connection_info()?;
         let sentinel_user = credentials(query)?;
@@ -77,6 +75,11 @@ impl Address {
         }
         let sentinels = Mutex::new(Sentinel::build(sentinels)?);
         Ok(Self::Master { sentinels, name: name.to_owned(), settings })
+    }
+
+    /// Whether another server may stand there a moment later.
+    pub fn may_change(&self) -> bool {
+        matches!(self, Self::Master { .. })
     }
 
     /// The server that is there now.
@@ -100,6 +103,51 @@ impl Address {
             }
         }
         Ok(connection)
+    }
+}
+
+/// Servers of a cluster, of `redis+cluster://[user:password@]host[:port],host[:port],...`; user and password are those of
+/// every server. With `rediss+cluster://` all speak TLS. None: it is no URL of a cluster. Errors when it is a wrong one.
+pub fn seeds(url: &str) -> RedisResult<Option<Vec<ConnectionInfo>>> {
+    let Some((scheme, rest)) = url.split_once("+cluster://") else { return Ok(None) };
+    let (user, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
+    if hosts.contains(['/', '?']) {
+        return Err(invalid("the URL of a cluster ends with its servers: a cluster has one database"));
+    }
+    let seed = |host: &str| {
+        let info = with_user(scheme, user, host).into_connection_info()?;
+        let settings = spoken(info.redis_settings());
+        Ok(info.set_tcp_settings(tcp()).set_redis_settings(settings))
+    };
+    hosts.split(',').map(seed).collect::<RedisResult<Vec<_>>>().map(Some)
+}
+
+/// Another server, `host:port`, spoken with in the same way.
+pub fn like(info: &ConnectionInfo, name: &str) -> Option<ConnectionInfo> {
+    let (to, at) = name.rsplit_once(':')?;
+    let (to, at) = (to.trim_matches(['[', ']']).to_owned(), at.parse().ok()?);
+    let addr = match info.addr().clone() {
+        ConnectionAddr::Tcp(..) => ConnectionAddr::Tcp(to, at),
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: to, port: at, insecure, tls_params }
+        }
+        _ => return None,
+    };
+    Some(info.clone().set_addr(addr))
+}
+
+/// Without the port.
+pub fn host(info: &ConnectionInfo) -> String {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+        _ => String::new(),
+    }
+}
+
+fn with_user(scheme: &str, user: &str, host: &str) -> String {
+    match user {
+        "" => format!("{scheme}://{host}"),
+        user => format!("{scheme}://{user}@{host}"),
     }
 }
 
@@ -133,6 +181,27 @@ fn spoken(settings: &RedisConnectionInfo) -> RedisConnectionInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_is_named_by_some_of_its_servers() {
+        let names = |url: &str| -> Vec<String> {
+            seeds(url).unwrap().unwrap().iter().map(|info| info.addr().to_string()).collect()
+        };
+        assert_eq!(names("redis+cluster://a,b:7001"), ["a:6379", "b:7001"]);
+        let all = seeds("rediss+cluster://app:s%40cret@a:1,b:2").unwrap().unwrap();
+        assert_eq!(all[1].redis_settings().password(), Some("s@cret"));
+        let other = like(&all[0], "10.0.0.7:7002").unwrap();
+        assert_eq!((other.addr().to_string(), host(&other)), ("10.0.0.7:7002".into(), "10.0.0.7".into()));
+        assert!(matches!(other.addr(), ConnectionAddr::TcpTls { .. }));
+        assert_eq!(other.redis_settings().username(), Some("app"));
+        assert_eq!(host(&like(&all[0], "::1:7002").unwrap()), "::1");
+        assert!(seeds("redis://a").unwrap().is_none());
+        for bad in
+            ["redis+cluster://a/1", "redis+cluster://a,,b", "http+cluster://a", "redis+cluster://a?x=1"]
+        {
+            assert!(seeds(bad).is_err(), "{bad}");
+        }
+    }
 
     fn error(url: &str) -> String {
         Address::of(url).err().map(|error| error.to_string()).unwrap_or_default()

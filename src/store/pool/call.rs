@@ -1,6 +1,6 @@
 //! Calls of scripts, each with its span.
 
-use super::Connection;
+use super::Lease;
 use crate::store::error::StoreError;
 use crate::store::scripts::Script;
 use crate::trace::spans;
@@ -41,7 +41,7 @@ pub(super) fn name_of(cmd: &Cmd) -> &str {
     }
 }
 
-impl Connection {
+impl Lease {
     /// One script, for the present request.
     pub async fn call(&mut self, script: &Script, cmd: &Cmd) -> Result<Value, StoreError> {
         self.call_one(&Call::new(script, cmd)).await
@@ -67,13 +67,14 @@ impl Connection {
     /// Several scripts in one write; each has its own answer. NOSCRIPT proves that nothing ran, so the source is sent
     /// then, once, on the same connection.
     pub async fn call_all(&mut self, calls: &[Call<'_>]) -> Vec<Result<Value, StoreError>> {
-        let answers = self.send_all(calls.iter().map(|call| call.cmd)).await;
+        let cmds: Vec<&Cmd> = calls.iter().map(|call| call.cmd).collect();
+        let answers = self.send_all(&cmds).await;
         let mut results = Vec::with_capacity(calls.len());
         for (answer, Call { script, cmd, span }) in answers.into_iter().zip(calls) {
             let answer = match answer {
                 Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                     let call = script.with_source(cmd);
-                    self.inner.req_packed_command(&call).await.and_then(Value::extract_error)
+                    self.send(&call).await
                 }
                 answer => answer,
             };

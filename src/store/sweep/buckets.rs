@@ -6,7 +6,7 @@ use crate::domain::Timestamp;
 use crate::store::events::EntryId;
 use crate::store::intake::{self, Source};
 use crate::store::stock::stream_entries;
-use crate::store::{Store, StoreError, pool, reply};
+use crate::store::{Store, StoreError, reply};
 use redis::Value;
 
 /// Entries that one step of trimming looks at: each may hold many barriers.
@@ -56,7 +56,7 @@ impl Store {
         range.arg(source.key()).arg("-").arg("+").arg("COUNT").arg(limit);
         // Counted after they are read: what another process has removed in between does not count.
         length.arg(source.key());
-        let answers = pool::get(&self.committer.pool).await?.query_all(&[range, length]).await;
+        let answers = self.committer.pool.query_all(&[range, length]).await;
         let mut answers = answers.into_iter().map(|answer| self.note(answer));
         let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
         let (range, length) = (stream_entries(next()?)?, intake::read(next()?)?);

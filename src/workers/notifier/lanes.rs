@@ -174,8 +174,8 @@ fn since(endpoints: &[Endpoint], wants: impl Fn(&Endpoint) -> bool) -> Option<u6
 
 /// Reads the streams of a lane until it has none.
 async fn read(crew: Crew, mut sources: watch::Receiver<Vec<Source>>) {
-    let Crew { intake, shared, consumer, lost } = crew;
-    let mut reader = Reader::new(intake.store.clone(), &shared, consumer.clone());
+    let Crew { intake, consumer, lost, .. } = crew;
+    let mut reader = Reader::new(intake.store.clone(), consumer.clone());
     let (mut failing, mut claimed_at, mut dismissed_at) = (Failing::default(), None, Instant::now());
     loop {
         let present = sources.borrow_and_update().clone();

@@ -40,7 +40,7 @@ impl Scene {
     }
 
     fn reader(&self, consumer: &str) -> Reader {
-        Reader::new(self.store.clone(), &self.shared, consumer.to_owned())
+        Reader::new(self.store.clone(), consumer.to_owned())
     }
 
     /// What a consumer reads when it comes: first what is its own, then what is new.

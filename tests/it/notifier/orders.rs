@@ -139,7 +139,7 @@ impl Scene {
     /// What a consumer that has just come reads of all buckets.
     async fn read(&self, consumer: &str) -> Vec<Taken> {
         let sources: Vec<Source> = Source::orders().collect();
-        let mut reader = Reader::new(self.store.clone(), &self.shared, consumer.to_owned());
+        let mut reader = Reader::new(self.store.clone(), consumer.to_owned());
         loop {
             let taken = reader.next(&sources).await.unwrap();
             if !taken.is_empty() {

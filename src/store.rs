@@ -41,7 +41,7 @@ pub use error::StoreError;
 pub use events::EventsAfter;
 pub use incarnations::SaleHandle;
 pub use live::Follower;
-pub use pool::PoolConfig;
+pub use pool::{Place, PoolConfig};
 pub use reservations::ReservationFilter;
 pub use sales::PutAnswer;
 
@@ -52,7 +52,7 @@ use group_commit::Committer;
 use ids::IdMaker;
 use incarnations::Loading;
 use level_cache::{LevelCache, PageTimes};
-use pool::{Pool, slot_of};
+use pool::{Pool, Slot, slot_of};
 use quick_cache::sync::Cache;
 use redis::{Cmd, Value};
 use scripts::{Script, Scripts};
@@ -188,6 +188,11 @@ impl Store {
     async fn call(&self, script: &Script, cmd: &Cmd) -> Result<Vec<String>, StoreError> {
         let answer = self.committer.pool.get(slot_of(cmd)).await?.call(script, cmd).await;
         reply::texts(self.note(answer)?)
+    }
+
+    /// Which server has a stream and what belongs to it, as far as is known.
+    pub fn place_of(&self, source: &intake::Source) -> Place {
+        self.committer.pool.place_of(Slot::for_key(source.key()))
     }
 
     /// Carries work to its end, even if whoever waits for it goes away.

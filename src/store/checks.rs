@@ -73,8 +73,10 @@ impl Store {
     /// The name of no sale, whose keys this server would have.
     fn sale_on(&self, shard: &Shard) -> SaleId {
         let names = (0..NAMES_TRIED_MAX).map(|number| SaleId::internal(&format!("_ready-{number}")));
-        let is_there =
-            |sale: &SaleId| self.committer.pool.is_on(shard, Slot::for_key(SaleKeys::new(sale).rules()));
+        let is_there = |sale: &SaleId| {
+            let place = self.committer.pool.place_of(Slot::for_key(SaleKeys::new(sale).rules()));
+            place.is_none_or(|name| name == shard.name)
+        };
         let mut names = names.filter(is_there);
         names.next().unwrap_or_else(|| SaleId::internal("_ready"))
     }

@@ -49,6 +49,9 @@ enum Servers {
     Cluster(Cluster),
 }
 
+/// A server by its host and port. The only one has no name.
+pub type Place = Option<String>;
+
 /// A part of the slots that one server has.
 #[derive(Debug, Clone)]
 pub struct Shard {
@@ -78,9 +81,9 @@ impl Pool {
 
     /// Several commands, in one write to each server that is concerned; each has its own answer.
     pub async fn query_all(&self, cmds: &[Cmd]) -> Vec<Result<Value, StoreError>> {
-        let mut places: HashMap<Option<String>, Vec<usize>> = HashMap::new();
+        let mut places: HashMap<Place, Vec<usize>> = HashMap::new();
         for (at, cmd) in cmds.iter().enumerate() {
-            places.entry(self.0.owner_name(slot_of(cmd))).or_default().push(at);
+            places.entry(self.place_of(slot_of(cmd))).or_default().push(at);
         }
         let sent = places.into_values().map(async |places| {
             let some: Vec<&Cmd> = places.iter().map(|at| &cmds[*at]).collect();
@@ -123,9 +126,12 @@ impl Pool {
         Ok(subscriber.map_err(|_| StoreError::unreachable())?.into_on_message().map(text))
     }
 
-    /// Whether the slot is that server's, as far as is known.
-    pub fn is_on(&self, shard: &Shard, slot: Slot) -> bool {
-        self.0.owner_name(slot).is_none_or(|name| name == shard.name)
+    /// Whose the slot was, as far as is known without asking.
+    pub fn place_of(&self, slot: Slot) -> Place {
+        match &*self.0 {
+            Servers::One(_) => None,
+            Servers::Cluster(cluster) => cluster.known_owner(slot).map(|node| node.name.clone()),
+        }
     }
 
     /// All servers that have slots, as far as is known.
@@ -143,14 +149,6 @@ impl Servers {
         match self {
             Self::One(node) => Ok(Arc::clone(node)),
             Self::Cluster(cluster) => cluster.owner(slot).await,
-        }
-    }
-
-    /// Whose the slot was, as far as is known without asking; the only server has no name.
-    fn owner_name(&self, slot: Slot) -> Option<String> {
-        match self {
-            Self::One(_) => None,
-            Self::Cluster(cluster) => cluster.known_owner(slot).map(|node| node.name.clone()),
         }
     }
 

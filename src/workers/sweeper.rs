@@ -11,7 +11,8 @@ use crate::domain::{PageRequest, SaleId, Switch};
 use crate::metrics::Metrics;
 use crate::store::intake::Source;
 use crate::store::sweep::{Due, EventsKept, Purge, TOMBSTONE_MS, Trimmed};
-use crate::store::{Store, StoreError, checks};
+use crate::store::{Place, Store, StoreError, checks};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::{debug, warn};
@@ -94,22 +95,31 @@ pub async fn run(store: Store, metrics: Arc<Metrics>, kept: EventsKept) {
     }
 }
 
-/// One round over all sales and barriers.
+/// One round over all sales and barriers. A server that fails is left alone for the rest of it, the others are not.
+/// Errors when nothing could be swept.
 pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError> {
     let mut sum = Round::default();
+    let mut failed: HashMap<Place, StoreError> = HashMap::new();
+    let mut is_nothing_swept = true;
     let mut page = PageRequest { limit: PAGE_SALES, after: None };
     loop {
         let (entries, next) = store.sale_entries(&page).await?;
         for some in entries.chunks(SALES_AT_ONCE) {
-            let sweeps = some.iter().map(|(sale, generation)| sweep(store, sale, generation, kept));
-            for swept in futures_util::future::join_all(sweeps).await {
+            let placed = some.iter().map(|entry| (store.place_of(&Source::Sale(entry.0.clone())), entry));
+            let placed = placed.filter(|(place, _)| !failed.contains_key(place));
+            let sweeps = placed
+                .map(async |(place, (sale, generation))| (place, sweep(store, sale, generation, kept).await));
+            for (place, swept) in futures_util::future::join_all(sweeps).await {
                 match swept {
-                    Ok(swept) => sum.add(swept),
+                    Ok(swept) => {
+                        sum.add(swept);
+                        is_nothing_swept = false;
+                    }
                     // One bad sale must not stop the others.
                     Err(error @ StoreError::Corrupt(_)) => {
                         warn!(%error, "A sale could not be swept: {error}")
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => drop(failed.insert(place, error)),
                 }
             }
         }
@@ -118,12 +128,21 @@ pub async fn round(store: &Store, kept: &EventsKept) -> Result<Round, StoreError
             None => break,
         }
     }
-    for swept in buckets::sweep(store, kept).await {
+    for (place, swept) in buckets::sweep(store, kept).await {
         match swept {
-            Ok(swept) => sum.add(swept),
+            Ok(swept) => {
+                sum.add(swept);
+                is_nothing_swept = false;
+            }
             Err(error @ StoreError::Corrupt(_)) => warn!(%error, "A bucket could not be swept: {error}"),
-            Err(error) => return Err(error),
+            Err(error) => drop(failed.insert(place, error)),
         }
+    }
+    for (place, error) in failed {
+        if is_nothing_swept {
+            return Err(error);
+        }
+        warn!(%error, "What {} has could not be swept: {error}", place.as_deref().unwrap_or("Redis"));
     }
     Ok(sum)
 }

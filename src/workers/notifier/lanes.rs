@@ -6,7 +6,7 @@ use crate::domain::page::PAGE_LIMIT_MAX;
 use crate::domain::{Endpoint, PageRequest};
 use crate::store::intake::{Reader, Source, consumer_name};
 use crate::store::{Shared, StoreError, checks};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -107,12 +107,23 @@ impl Lanes {
             page.after = next;
         }
         self.ready.retain(|source| wanted.contains_key(source));
+        // A server that is away must not keep the streams of others from being read.
+        let mut failed = HashMap::new();
         for (source, since) in &wanted {
-            if !self.ready.contains(source) && store.ensure_group(source, *since).await? {
-                self.ready.insert(source.clone());
+            let place = store.place_of(source);
+            if self.ready.contains(source) || failed.contains_key(&place) {
+                continue;
+            }
+            match store.ensure_group(source, *since).await {
+                Ok(true) => drop(self.ready.insert(source.clone())),
+                Ok(false) => {}
+                Err(error) => drop(failed.insert(place, error)),
             }
         }
         self.assign(room);
+        if let Some((_, error)) = failed.into_iter().next() {
+            return Err(error);
+        }
         for source in &unwanted {
             if !self.unwanted.contains(source) {
                 store.drop_group(source).await?;

@@ -5,14 +5,19 @@ use super::{Round, STEP_IDS_MAX, STEPS_MAX};
 use crate::store::intake::Source;
 use crate::store::keys::BARRIER_BUCKETS;
 use crate::store::sweep::{EventsKept, Trimmed};
-use crate::store::{Store, StoreError};
+use crate::store::{Place, Store, StoreError};
 use futures_util::future::{join, join_all};
 use tracing::warn;
 
 /// Does what is due in all buckets, each for itself.
-pub(super) async fn sweep(store: &Store, kept: &EventsKept) -> Vec<Result<Round, StoreError>> {
-    let barriers = join_all((0..BARRIER_BUCKETS).map(|bucket| sweep_barriers(store, bucket, kept)));
-    let orders = join_all(Source::orders().map(|source| trim_all(store, source, kept)));
+pub(super) async fn sweep(store: &Store, kept: &EventsKept) -> Vec<(Place, Result<Round, StoreError>)> {
+    let barriers = join_all((0..BARRIER_BUCKETS).map(async |bucket| {
+        let place = store.place_of(&Source::Barriers(bucket));
+        (place, sweep_barriers(store, bucket, kept).await)
+    }));
+    let orders = join_all(
+        Source::orders().map(async |source| (store.place_of(&source), trim_all(store, source, kept).await)),
+    );
     let (mut swept, trimmed) = join(barriers, orders).await;
     swept.extend(trimmed);
     swept

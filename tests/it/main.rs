@@ -27,6 +27,7 @@ mod purge;
 mod races;
 mod reads;
 mod receiver;
+mod redis_cluster;
 mod redis_server;
 mod redis_watch;
 mod repair;

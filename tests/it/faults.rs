@@ -6,6 +6,7 @@
 mod barriers;
 mod books;
 mod clients;
+mod cluster;
 mod driver;
 mod folders;
 mod frozen;

@@ -6,6 +6,7 @@ mod audit;
 mod auditor;
 mod barriers;
 mod bulk;
+mod cluster;
 mod demos;
 mod egress;
 mod embedded;

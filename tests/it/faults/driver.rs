@@ -52,6 +52,11 @@ impl Driver {
         Self { shared, clients }
     }
 
+    /// The sale that they are about.
+    pub fn sale(&self) -> &str {
+        &self.shared.sale
+    }
+
     /// Waits until so many more calls have been answered.
     pub async fn answers(&mut self, calls: usize) {
         let target = self.shared.answered.load(Ordering::Relaxed) + calls;

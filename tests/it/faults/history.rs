@@ -56,6 +56,8 @@ impl History {
             return false;
         };
         self.answers += 1;
+        let of_redis = ["MOVED", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "NOSCRIPT"];
+        assert!(!of_redis.iter().any(|word| answer.text.contains(word)), "{}", answer.text);
         match answer.status {
             200 | 201 => self.note_done(asked, of, answer),
             // Answers about the stock or the reservation.

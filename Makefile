@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
 SCRIPT ?= smoke
-.PHONY: help run demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load fuzz bench clean
+.PHONY: help run cluster demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load fuzz bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -13,6 +13,11 @@ help: ## This list
 run: ## Build and start the service (options: STOCKADE_* variables, see `stockade --help`)
 	@scripts/setup.sh run
 	cargo run --release --locked
+
+cluster: ## Three masters and three replicas on this machine, and the service on them (CLUSTER='--first 127.0.0.1:7001')
+	@scripts/setup.sh run
+	cargo build --release --locked --bin stockade
+	@python3 examples/cluster.py $(CLUSTER)
 
 demo: ## A sale from opening to the books, with a crowd, in this terminal
 	@scripts/setup.sh run

@@ -1,5 +1,6 @@
 //! The demos end as README says: with balanced books, and with nothing lost beside Stockade's name.
 
+use crate::sandbox::{Sandbox, own_address};
 use std::path::Path;
 use std::process::Command;
 
@@ -32,4 +33,19 @@ fn thirty_lines_lose_units_and_stockade_none() {
     assert!(lost("thirty lines") > 0, "{said}");
     assert_eq!(lost("Stockade"), 0, "{said}");
     assert!(said.contains("the books balance"), "{said}");
+}
+
+#[test]
+fn a_cluster_lives_as_long_as_what_runs_on_it() {
+    let sandbox = Sandbox::new();
+    let (folder, first) = (sandbox.path().to_str().unwrap(), format!("{}:7001", own_address().ip()));
+    let options = ["--folder", folder, "--first", &first];
+    let tried =
+        format!(r#"{} audit; test $? = 2 && echo "on $STOCKADE_REDIS_URL""#, env!("CARGO_BIN_EXE_stockade"));
+    // The second time the servers are those of the first.
+    for _ in 0..2 {
+        let said = run("cluster.py", &[&options[..], &["sh", "-c", &tried]].concat());
+        assert!(said.contains(&format!("on redis+cluster://{first},")), "{said}");
+        assert!(sandbox.pids().is_empty());
+    }
 }

@@ -3,6 +3,7 @@
 mod host_name;
 mod rate;
 mod redis_url;
+mod secret;
 
 pub use host_name::HostName;
 pub use rate::Rate;
@@ -11,6 +12,7 @@ pub use redis_url::{LockNodes, RedisUrl};
 use crate::domain::{KeyName, SaleId, SalePattern, Scope};
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use secret::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -111,13 +113,16 @@ pub struct Options {
     #[arg(long, env = "STOCKADE_RATE_LIMIT", global = true)]
     pub rate_limit: Option<Rate>,
 
-    /// The Redis to use. Without it a private one is started in the data folder.
-    #[arg(long, env = "STOCKADE_REDIS_URL", hide_env_values = true, global = true)]
+    /// The Redis to use: redis://, rediss:// or unix://; redis+sentinel://host,host/master for whichever server the Sentinels
+    /// call the master; redis+cluster://host,host for a Redis Cluster. Without it a private one is started in the data folder.
+    #[arg(long, env = "STOCKADE_REDIS_URL", hide_env_values = true, global = true,
+          value_parser = Secret::<RedisUrl>::parser())]
     pub redis_url: Option<RedisUrl>,
 
     /// URLs of at least 3 independent Redis servers, with commas between: locks that belong to no sale then need a majority
     /// of them (Redlock). None of them may be the Redis that has the stock.
-    #[arg(long, env = "STOCKADE_LOCK_NODES", hide_env_values = true, global = true)]
+    #[arg(long, env = "STOCKADE_LOCK_NODES", hide_env_values = true, global = true,
+          value_parser = Secret::<LockNodes>::parser())]
     pub lock_nodes: Option<LockNodes>,
 
     /// Folder of the private Redis.

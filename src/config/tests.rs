@@ -64,6 +64,18 @@ fn a_rate_is_requests_and_seconds() {
 }
 
 #[test]
+fn a_wrong_url_is_not_shown() {
+    for bad in [
+        ["--redis-url", "redi://app:s3cret@cache"],
+        ["--redis-url", "redis+sentinel://app:s3cret@a,b"],
+        ["--lock-nodes", "redis://app:s3cret@a,redis://app:s3cret@b"],
+    ] {
+        let said = config(&bad).unwrap_err().to_string();
+        assert!(said.contains(bad[0]) && said.contains("must") && !said.contains("s3cret"), "{said}");
+    }
+}
+
+#[test]
 fn wrong_options_stop_the_start() {
     for bad in [
         ["--drain-seconds", "0"],

@@ -1,7 +1,7 @@
 //! Wires the service, serves until it is told to stop, and stops without losing a request.
 
 use crate::api_keys::Access;
-use crate::config::{LockNodes, Options};
+use crate::config::{Durability, LockNodes, Options};
 use crate::http::auth::Gate;
 use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::http::{self, Listener, Routes, layer::Draining};
@@ -77,7 +77,8 @@ impl Application {
             let metrics = Data::from(Arc::clone(&shared.metrics));
             let (draining, streams) = (draining.clone(), Data::clone(&streams));
             let sender = Data::new(sender.clone());
-            let listener = Listener { gate, routes, metrics, draining, streams, sender };
+            let tells_durability = shared.config.replica_timeout.is_some();
+            let listener = Listener { gate, routes, metrics, draining, streams, sender, tells_durability };
             Listening::bind(address, workers, options.drain(), &shared, listener)
         };
         let routes = if options.ops_listen.is_some() { Routes::Api } else { Routes::All };
@@ -239,6 +240,7 @@ pub fn pool_config(options: &Options, url: String) -> PoolConfig {
         size: options.pool_size,
         response_timeout: options.redis_timeout(),
         wait_timeout: POOL_WAIT.min(options.redis_timeout()),
+        replica_timeout: (options.durability == Durability::Replicated).then(|| options.redis_timeout() / 2),
     }
 }
 

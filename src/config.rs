@@ -134,6 +134,11 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub redis_timeout_ms: u64,
 
+    /// What an answer waits for: the Redis that decides, or also one of its replicas, for up to half of
+    /// `--redis-timeout-ms`. Where none has it by then the answer has `Stockade-Durability: local`.
+    #[arg(long, env = "STOCKADE_DURABILITY", default_value = "local", global = true)]
+    pub durability: Durability,
+
     /// Most connections to Redis of one pool; each worker thread has a pool, and the sweeper.
     #[arg(long, env = "STOCKADE_POOL_SIZE", default_value_t = 8, global = true,
           value_parser = clap::value_parser!(u32).range(1..=1_024))]
@@ -188,6 +193,15 @@ pub struct Options {
     /// Form of the log. Its level is set by RUST_LOG.
     #[arg(long, env = "STOCKADE_LOG", default_value = "pretty", global = true)]
     pub log: LogForm,
+}
+
+/// What has what an answer tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// The Redis that decides, with its log.
+    Local,
+    /// One of its replicas, too.
+    Replicated,
 }
 
 /// Form of the log.

@@ -55,6 +55,8 @@ pub struct Listener {
     pub streams: Data<Streams>,
     /// Sends messages to webhook endpoints.
     pub sender: Data<Sender>,
+    /// Answers say when what they tell is on no replica.
+    pub tells_durability: bool,
 }
 
 /// Which routes a listener has.
@@ -71,7 +73,8 @@ pub enum Routes {
 /// Adds the routes of a listener. The store comes as `Data<Store>` of the app, since each worker thread may have its
 /// own.
 pub fn routes(config: &mut ServiceConfig, listener: &Listener) {
-    let worker = Rc::new(Worker::new(listener.draining.clone(), listener.gate.clone()));
+    let worker =
+        Rc::new(Worker::new(listener.draining.clone(), listener.gate.clone(), listener.tells_durability));
     config.app_data(Data::clone(&listener.metrics)).app_data(Data::new(listener.draining.clone()));
     config
         .app_data(Data::clone(&listener.sender))

@@ -8,6 +8,7 @@ pub mod cache;
 pub mod checks;
 mod clock;
 pub mod deliveries;
+pub mod durability;
 pub mod error;
 pub mod events;
 pub mod group_commit;
@@ -37,6 +38,7 @@ pub mod webhooks;
 
 pub use barriers::{BarrierFilter, Bucket, MustBeNew, Watching};
 pub use clock::Clock;
+pub use durability::Durability;
 pub use error::StoreError;
 pub use events::EventsAfter;
 pub use incarnations::SaleHandle;
@@ -47,7 +49,6 @@ pub use sales::PutAnswer;
 
 use crate::domain::{Decision, SaleId};
 use crate::metrics::Metrics;
-use crate::trace::spans;
 use group_commit::Committer;
 use ids::IdMaker;
 use incarnations::Loading;
@@ -60,7 +61,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
-use tracing::Instrument;
 
 /// A decision, or why there is none.
 pub type Decided<T> = Result<Decision<T>, StoreError>;
@@ -200,7 +200,7 @@ impl Store {
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let working = self.committer.runtime.spawn(work.instrument(spans::current()));
+        let working = self.committer.runtime.spawn(durability::carried(work));
         working.await.unwrap_or_else(|_| Err(StoreError::Unknown("the work was dropped".into())))
     }
 

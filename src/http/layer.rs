@@ -14,10 +14,11 @@ use super::rate_limit::Standing;
 use super::request_id::{RequestIds, X_REQUEST_ID};
 use super::trace_parent::trace_parent;
 use crate::metrics::HttpMetrics;
+use crate::store::Durability;
 use crate::trace::spans;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, Method, StatusCode};
 use log::{FailureLog, trace_id};
 use std::rc::Rc;
@@ -33,6 +34,8 @@ const API: &str = "/v1";
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
+const STOCKADE_DURABILITY: HeaderName = HeaderName::from_static("stockade-durability");
+const LOCAL: HeaderValue = HeaderValue::from_static("local");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Set once when the process begins to stop; it is then not ready, and asks clients to leave.
@@ -72,12 +75,15 @@ pub struct Worker {
     request_ids: RequestIds,
     failures: FailureLog,
     gate: Gate,
+    /// Answers say when what they tell is on no replica.
+    tells_durability: bool,
 }
 
 impl Worker {
     /// One a thread.
-    pub fn new(draining: Draining, gate: Gate) -> Self {
-        Self { draining, request_ids: RequestIds::new(), failures: FailureLog::default(), gate }
+    pub fn new(draining: Draining, gate: Gate, tells_durability: bool) -> Self {
+        let failures = FailureLog::default();
+        Self { draining, request_ids: RequestIds::new(), failures, gate, tells_durability }
     }
 }
 
@@ -111,6 +117,8 @@ pub struct Begun {
     at: Instant,
     /// Of the caller, where there is a limit of rate.
     standing: Option<Standing>,
+    /// Of what it writes, where answers tell it.
+    pub durability: Option<Durability>,
     /// Of the work for it.
     pub span: Span,
 }
@@ -122,7 +130,8 @@ impl Layer {
         // Probes and documents would be most of what is recorded.
         let is_wanted = spans::may_be_on() && self.route.starts_with(API);
         let span = if is_wanted { self.span(&id, request) } else { Span::none() };
-        Begun { id, at, standing: None, span }
+        let durability = self.worker.tells_durability.then(Durability::default);
+        Begun { id, at, standing: None, durability, span }
     }
 
     fn span(&self, id: &HeaderValue, request: &ServiceRequest) -> Span {
@@ -157,6 +166,9 @@ impl Layer {
         head.headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if let Some(standing) = &begun.standing {
             standing.write(&mut head.headers);
+        }
+        if begun.durability.as_ref().is_some_and(Durability::is_local) {
+            head.headers.insert(STOCKADE_DURABILITY, LOCAL);
         }
         if self.route.starts_with(API) || status.as_u16() >= 400 {
             head.headers.insert(header::CACHE_CONTROL, NO_STORE);

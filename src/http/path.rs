@@ -6,6 +6,7 @@ use super::problem::Problem;
 use super::{answer, ops};
 use crate::metrics::Metrics;
 use crate::metrics::catalogue::STREAM_ROUTES;
+use crate::store::Durability;
 use actix_web::dev::Service;
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
@@ -79,12 +80,20 @@ impl Path {
             let layer = Rc::clone(&layer);
             let mut begun = layer.begin(&mut request);
             let answer = match layer.admit(&mut begun, &request) {
-                Ok(()) => Either::Left(handler.call(request)),
+                Ok(()) => Either::Left(watched(begun.durability.clone(), handler.call(request))),
                 Err(problem) => Either::Right(ready(Ok(request.error_response(problem)))),
             };
             let answer = answer.instrument(begun.span.clone());
             async move { Ok(layer.finish(begun, answer.await?)) }
         }));
+    }
+}
+
+/// Lets the store say how durable what the handler writes is, where answers tell that.
+fn watched<F: Future>(durability: Option<Durability>, handled: F) -> impl Future<Output = F::Output> {
+    match durability {
+        Some(durability) => Either::Left(durability.watch(handled)),
+        None => Either::Right(handled),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Many requests of one call: queued in steps, so that one call never fills a queue; each has its own answer.
 
+use super::durability::carried;
 use super::group_commit::{Answered, BATCH_REQUESTS_MAX, Class, Request};
 use super::{Decided, SaleHandle, Store, StoreError, reply};
 use crate::domain::*;
-use crate::trace::spans;
-use tracing::Instrument;
 
 /// Most requests of one bulk call that wait at the same moment: what one script call carries.
 const STEP_REQUESTS_MAX: usize = BATCH_REQUESTS_MAX;
@@ -22,7 +21,7 @@ impl Store {
         let (store, count) = (self.clone(), requests.len());
         let task = async move { store.reserve_in_steps(&sale, &caller, key.as_ref(), requests).await };
         let dropped = || Err(StoreError::Unknown("the call was dropped".into()));
-        let done = self.committer.runtime.spawn(task.instrument(spans::current())).await;
+        let done = self.committer.runtime.spawn(carried(task)).await;
         done.unwrap_or_else(|_| (0..count).map(|_| dropped()).collect())
     }
 

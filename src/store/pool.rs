@@ -37,11 +37,16 @@ pub struct PoolConfig {
     pub response_timeout: Duration,
     /// A call that gets no connection within this is not applied.
     pub wait_timeout: Duration,
+    /// How long a script that writes waits until a replica has it; none: it does not.
+    pub replica_timeout: Option<Duration>,
 }
 
 /// A bounded set of connections to each server. Cheap to clone.
 #[derive(Clone)]
-pub struct Pool(Arc<Servers>);
+pub struct Pool {
+    servers: Arc<Servers>,
+    replica_timeout: Option<Duration>,
+}
 
 enum Servers {
     /// Has every slot.
@@ -71,12 +76,12 @@ impl Pool {
                 Servers::One(Node::open("redis".to_owned(), address, config, metrics))
             }
         };
-        Ok(Self(Arc::new(servers)))
+        Ok(Self { servers: Arc::new(servers), replica_timeout: config.replica_timeout })
     }
 
     /// A connection to whoever has the slot; not applied when none can be had in time.
     pub async fn get(&self, slot: Slot) -> Result<Lease, StoreError> {
-        Ok(Lease::new(self.clone(), slot, self.0.connection(slot).await?))
+        Ok(Lease::new(self.clone(), slot, self.servers.connection(slot).await?))
     }
 
     /// Several commands, in one write to each server that is concerned; each has its own answer.
@@ -106,12 +111,12 @@ impl Pool {
 
     /// A connection outside any pool to whoever has the slot, for calls that may block it for up to `blocking`.
     pub async fn alone(&self, slot: Slot, blocking: Duration) -> Result<MultiplexedConnection, StoreError> {
-        self.0.owner(slot).await?.alone(blocking).await.map_err(|_| StoreError::unreachable())
+        self.servers.owner(slot).await?.alone(blocking).await.map_err(|_| StoreError::unreachable())
     }
 
     /// To be told of what failed on such a connection: the slot may have moved.
     pub fn heed(&self, error: &RedisError) {
-        if let Servers::Cluster(cluster) = &*self.0 {
+        if let Servers::Cluster(cluster) = &*self.servers {
             cluster.heed(error);
         }
     }
@@ -121,14 +126,14 @@ impl Pool {
         &self,
         channel: &str,
     ) -> Result<impl Stream<Item = String> + Unpin + use<>, StoreError> {
-        let subscriber = self.0.owner(Slot::for_key(channel)).await?.subscribe(channel).await;
+        let subscriber = self.servers.owner(Slot::for_key(channel)).await?.subscribe(channel).await;
         let text = |message: redis::Msg| message.get_payload::<String>().unwrap_or_default();
         Ok(subscriber.map_err(|_| StoreError::unreachable())?.into_on_message().map(text))
     }
 
     /// Whose the slot was, as far as is known without asking.
     pub fn place_of(&self, slot: Slot) -> Place {
-        match &*self.0 {
+        match &*self.servers {
             Servers::One(_) => None,
             Servers::Cluster(cluster) => cluster.known_owner(slot).map(|node| node.name.clone()),
         }
@@ -136,7 +141,7 @@ impl Pool {
 
     /// All servers that have slots, as far as is known.
     pub async fn shards(&self) -> Result<Vec<Shard>, StoreError> {
-        match &*self.0 {
+        match &*self.servers {
             Servers::One(node) => Ok(vec![Shard { name: node.name.clone(), slot: Slot::for_key("") }]),
             Servers::Cluster(cluster) => cluster.shards().await,
         }

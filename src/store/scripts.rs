@@ -132,6 +132,11 @@ impl Script {
         Self { name, code, sha }
     }
 
+    /// Whether it may write.
+    pub fn writes(&self) -> bool {
+        !self.code.lines().next().is_some_and(|shebang| shebang.contains("no-writes"))
+    }
+
     /// The verb alone: the label `script`.
     pub fn label(&self) -> &'static str {
         self.name.rsplit('/').next().unwrap_or(self.name)

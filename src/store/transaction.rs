@@ -4,6 +4,7 @@
 //! the transaction is over; whatever happens else, also when the future is dropped in the middle, it is closed, and
 //! the server forgets what was watched and queued.
 
+use super::durability::Durability;
 use super::error::StoreError;
 use super::pool::{Lease, Pool, Slot};
 use super::scripts::Script;
@@ -69,6 +70,11 @@ impl Transaction {
         let [begun, queued, executed] = send(&mut self.0, &pipeline).await?;
         // Whatever EXEC was answered, the transaction is over, and nothing is watched any more.
         self.0.is_half_open = false;
+        if !self.0.is_replicated().await
+            && let Some(durability) = Durability::of_request()
+        {
+            durability.fell_short();
+        }
         let said = || -> RedisResult<Value> {
             begun.extract_error()?;
             queued.extract_error()?;

@@ -8,6 +8,7 @@ mod barriers;
 mod bulk;
 mod cluster;
 mod demos;
+mod durability;
 mod egress;
 mod embedded;
 mod example_receiver;

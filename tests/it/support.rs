@@ -20,6 +20,7 @@ pub fn shared_with(url: String) -> Shared {
         size: 4,
         response_timeout: Duration::from_secs(5),
         wait_timeout: Duration::from_secs(2),
+        replica_timeout: None,
     };
     Shared::new(config, Arc::new(Metrics::new().unwrap()))
 }

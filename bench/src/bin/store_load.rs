@@ -44,6 +44,7 @@ async fn main() {
         size: 4,
         response_timeout: Duration::from_secs(2),
         wait_timeout: Duration::from_millis(500),
+        replica_timeout: None,
     };
     let metrics = Arc::new(Metrics::new().expect("metrics"));
     let store = Store::open(&Shared::new(config, Arc::clone(&metrics))).expect("a URL");

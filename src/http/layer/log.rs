@@ -81,7 +81,7 @@ impl CallLog {
         let access = crate::api_keys::Access::of(&options).expect("loopback needs no keys");
         let gate = Gate::new(&access, &options, options.listen);
         let id = HeaderValue::from_static(id);
-        Self { id, trace_id: None, worker: Rc::new(Worker::new(Draining::default(), gate)) }
+        Self { id, trace_id: None, worker: Rc::new(Worker::new(Draining::default(), gate, false)) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Rounds: what waits at the same moment is carried together, and one round is under way at a time.
 
 use super::Committer;
-use crate::store::StoreError;
 use crate::store::pool::{Call, Lease, Slot};
 use crate::store::scripts::Script;
+use crate::store::{Durability, StoreError};
 use crate::trace::spans;
 use redis::Cmd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +18,16 @@ pub struct Pending<R, A> {
     pub(in crate::store) sender: oneshot::Sender<Result<A, StoreError>>,
     /// Of the request of HTTP that it is a part of.
     span: Span,
+    /// Of the same.
+    durability: Option<Durability>,
 }
 
 impl<R, A> Pending<R, A> {
     /// A request, and what its caller waits with.
     pub fn new(request: R) -> (Self, Waiting<A>) {
         let (sender, receiver) = oneshot::channel();
-        (Self { request, sender, span: spans::current() }, Waiting(receiver))
+        let durability = Durability::of_request();
+        (Self { request, sender, span: spans::current(), durability }, Waiting(receiver))
     }
 }
 
@@ -34,7 +37,8 @@ pub(in crate::store) fn call_for<'a, R, A>(
     cmd: &'a Cmd,
     carried: &[Pending<R, A>],
 ) -> Call<'a> {
-    Call::carrying(script, cmd, carried.len(), carried.iter().map(|pending| &pending.span))
+    let durabilities = carried.iter().filter_map(|pending| pending.durability.clone()).collect();
+    Call::carrying(script, cmd, carried.len(), carried.iter().map(|pending| &pending.span), durabilities)
 }
 
 /// What a caller waits with.

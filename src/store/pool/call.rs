@@ -1,6 +1,8 @@
 //! Calls of scripts, each with its span.
 
 use super::Lease;
+use super::lease::has_replica;
+use crate::store::durability::Durability;
 use crate::store::error::StoreError;
 use crate::store::scripts::Script;
 use crate::trace::spans;
@@ -14,12 +16,15 @@ pub struct Call<'a> {
     script: &'a Script,
     cmd: &'a Cmd,
     span: Span,
+    /// Of the requests that it carries.
+    durabilities: Vec<Durability>,
 }
 
 impl<'a> Call<'a> {
     /// For the present request.
     pub fn new(script: &'a Script, cmd: &'a Cmd) -> Self {
-        Self { script, cmd, span: spans::script(script.name) }
+        let durabilities = Durability::of_request().into_iter().collect();
+        Self { script, cmd, span: spans::script(script.name), durabilities }
     }
 
     /// For the requests that the call carries, `count` of them.
@@ -28,8 +33,9 @@ impl<'a> Call<'a> {
         cmd: &'a Cmd,
         count: usize,
         requests: impl Iterator<Item = &'b Span>,
+        durabilities: Vec<Durability>,
     ) -> Self {
-        Self { script, cmd, span: spans::round(script.name, count, requests) }
+        Self { script, cmd, span: spans::round(script.name, count, requests), durabilities }
     }
 }
 
@@ -67,12 +73,17 @@ impl Lease {
     /// Several scripts in one write; each has its own answer. NOSCRIPT proves that nothing ran, so the source is sent
     /// then, once, on the same connection.
     pub async fn call_all(&mut self, calls: &[Call<'_>]) -> Vec<Result<Value, StoreError>> {
-        let cmds: Vec<&Cmd> = calls.iter().map(|call| call.cmd).collect();
-        let answers = self.send_all(&cmds).await;
+        let wait = self.wait().filter(|_| calls.iter().any(|call| call.script.writes()));
+        let cmds: Vec<&Cmd> = calls.iter().map(|call| call.cmd).chain(&wait).collect();
+        let turns = self.turns;
+        let mut answers = self.send_all(&cmds).await;
+        let waited = wait.is_some().then(|| answers.pop()).flatten();
         let mut results = Vec::with_capacity(calls.len());
-        for (answer, Call { script, cmd, span }) in answers.into_iter().zip(calls) {
+        let mut is_covered = turns == self.turns;
+        for (answer, Call { script, cmd, span, .. }) in answers.into_iter().zip(calls) {
             let answer = match answer {
                 Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    is_covered = false;
                     let call = script.with_source(cmd);
                     self.send(&call).await
                 }
@@ -84,6 +95,11 @@ impl Lease {
                 spans::failed(span, error.code());
                 error
             }));
+        }
+        // What was done elsewhere, or only now, is not what that answer was about.
+        let is_replicated = if is_covered { has_replica(waited) } else { self.is_replicated().await };
+        if wait.is_some() && !is_replicated {
+            calls.iter().flat_map(|call| &call.durabilities).for_each(Durability::fell_short);
         }
         results
     }

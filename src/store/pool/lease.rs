@@ -16,6 +16,8 @@ pub struct Lease {
     pool: Pool,
     slot: Slot,
     held: Held,
+    /// How often it was sent elsewhere.
+    pub(super) turns: usize,
 }
 
 impl Deref for Lease {
@@ -38,9 +40,14 @@ fn is_elsewhere(error: &RedisError) -> bool {
     matches!(kind, Moved | Ask | TryAgain | ClusterDown | ReadOnly | BusyLoading)
 }
 
+/// Whether WAIT found one.
+pub(super) fn has_replica(waited: Option<RedisResult<Value>>) -> bool {
+    matches!(waited, Some(Ok(Value::Int(replicas))) if replicas > 0)
+}
+
 impl Lease {
     pub(super) fn new(pool: Pool, slot: Slot, held: Held) -> Self {
-        Self { pool, slot, held }
+        Self { pool, slot, held, turns: 0 }
     }
 
     /// One command.
@@ -91,9 +98,26 @@ impl Lease {
         answers
     }
 
+    /// WAIT, where what is written is to be on a replica, too.
+    pub(super) fn wait(&self) -> Option<Cmd> {
+        let timeout = self.pool.replica_timeout?;
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(1).arg(timeout.as_millis() as u64);
+        Some(wait)
+    }
+
+    /// Whether a replica has all that was done on this connection; true where nobody asks.
+    pub(in crate::store) async fn is_replicated(&mut self) -> bool {
+        match self.wait() {
+            Some(wait) => has_replica(self.held.send_all(&[&wait], false).await.pop()),
+            None => true,
+        }
+    }
+
     /// Turns to where the error sends us; whether that must be told that we were sent. None: there is nowhere to go.
     pub(in crate::store) async fn turn(&mut self, error: &RedisError, pause_ms: u64) -> Option<bool> {
-        let is_to_wait = match &*self.pool.0 {
+        self.turns += 1;
+        let is_to_wait = match &*self.pool.servers {
             // It says so until it is through with its data.
             Servers::One(node) if !node.may_change() => return None,
             Servers::One(_) => {
@@ -112,7 +136,7 @@ impl Lease {
         if is_to_wait && pause_ms > 0 {
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         }
-        self.held = self.pool.0.connection(self.slot).await.ok()?;
+        self.held = self.pool.servers.connection(self.slot).await.ok()?;
         Some(false)
     }
 }

@@ -1,10 +1,13 @@
 //! Wires the service, serves until it is told to stop, and stops without losing a request.
 
+mod listening;
+mod open_files;
+
 use crate::api_keys::Access;
 use crate::config::{Durability, LockNodes, Options};
 use crate::http::auth::Gate;
 use crate::http::streams::{HEARTBEAT_EVERY, Streams};
-use crate::http::{self, Listener, Routes, layer::Draining};
+use crate::http::{Listener, Routes, layer::Draining};
 use crate::metrics::Metrics;
 use crate::store::barriers::watch;
 use crate::store::sweep::EventsKept;
@@ -13,10 +16,9 @@ use crate::store::{PoolConfig, Shared, Store, live};
 use crate::trace::Sampling;
 use crate::webhooks::{Egress, Sender};
 use crate::workers::{auditor, key_watch, notifier, recovery, redis_watch, sweeper};
-use actix_web::dev::Server;
 use actix_web::web::Data;
-use actix_web::{App, HttpServer};
 use anyhow::{Context, Result, bail};
+use listening::{Limits, Listening};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::pin::pin;
@@ -24,12 +26,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Connections that may wait to be accepted: a sale opens for everybody in the same second.
-const BACKLOG: u32 = 4_096;
-/// Longer than the idle time of usual load balancers, so that it is they who close.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// For the head of a request; `http::body` has the deadline of bodies.
-const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 /// Histograms move what they recorded into buckets so often.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// Part of the drain in which the process still accepts, while others see that it is unready.
@@ -57,12 +53,6 @@ pub struct Application {
     sender: Sender,
 }
 
-/// One bound listener.
-struct Listening {
-    server: Server,
-    address: SocketAddr,
-}
-
 impl Application {
     /// Binds the sockets.
     pub fn build(options: &Options, shared: Shared, access: Access) -> Result<Self> {
@@ -72,27 +62,29 @@ impl Application {
         let streams = Data::new(Streams::new(streams_max, HEARTBEAT_EVERY, Arc::clone(&shared.metrics)));
         let sender = Sender::new(egress(options, &access)).context("there is no HTTP client")?;
         let sender = sender.with_sampling(Sampling::from_env()?);
-        let bind = |address, routes, workers| {
+        let drain = options.drain();
+        let bind = |address, routes, workers, connections_max| {
             let gate = Gate::new(&access, options, address);
             let metrics = Data::from(Arc::clone(&shared.metrics));
             let (draining, streams) = (draining.clone(), Data::clone(&streams));
             let sender = Data::new(sender.clone());
             let tells_durability = shared.config.replica_timeout.is_some();
             let listener = Listener { gate, routes, metrics, draining, streams, sender, tells_durability };
-            Listening::bind(address, workers, options.drain(), &shared, listener)
+            Listening::bind(address, Limits { workers, connections_max, drain }, &shared, listener)
         };
         let routes = if options.ops_listen.is_some() { Routes::Api } else { Routes::All };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = options.workers.map_or(cores, usize::from);
-        let main = bind(options.listen, routes, workers)?;
-        let ops = options.ops_listen.map(|address| bind(address, Routes::Ops, OPS_WORKERS)).transpose()?;
+        let files = open_files::raise();
+        let main = bind(options.listen, routes, workers, open_files::connections_max(files, workers))?;
+        let bind_ops = |address| bind(address, Routes::Ops, OPS_WORKERS, open_files::probes_max(files));
+        let ops = options.ops_listen.map(bind_ops).transpose()?;
         let audit_interval = options.audit_interval();
         let events_kept = EventsKept {
             retention_ms: i64::try_from(options.events_retention_seconds * 1000)?,
             entries_max: options.events_max,
         };
         let watch_limits = WatchLimits { sales: options.metrics_sales_max, skus: options.metrics_skus_max };
-        let drain = options.drain();
         Ok(Self {
             main,
             ops,
@@ -188,37 +180,6 @@ impl Application {
         }
         tracing::info!("Stopped");
         Ok(())
-    }
-}
-
-impl Listening {
-    /// Each worker thread has a store of its own: its rounds of group commit need no other thread
-    /// (`docs/adr/0003-one-committer-a-worker.md`).
-    fn bind(
-        address: SocketAddr,
-        workers: usize,
-        drain: Duration,
-        shared: &Shared,
-        listener: Listener,
-    ) -> Result<Self> {
-        let shared = shared.clone();
-        let server = HttpServer::new(move || {
-            let store = Store::open(&shared).unwrap_or_else(|error| unreachable!("opened before: {error}"));
-            App::new().app_data(Data::new(store)).configure(|config| http::routes(config, &listener))
-        })
-        .workers(workers)
-        .disable_signals()
-        .backlog(BACKLOG)
-        .keep_alive(KEEP_ALIVE)
-        // Who waits for long and leaves makes room at once.
-        .h1_allow_half_closed(false)
-        .tcp_nodelay(true)
-        .client_request_timeout(HEAD_DEADLINE)
-        .shutdown_timeout((drain - unready(drain)).as_secs().max(1))
-        .bind(address)
-        .with_context(|| format!("cannot listen on {address}"))?;
-        let address = *server.addrs().first().context("there is no address to listen on")?;
-        Ok(Self { server: server.run(), address })
     }
 }
 

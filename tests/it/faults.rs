@@ -13,6 +13,7 @@ mod frozen;
 mod history;
 mod kills;
 mod shutdown;
+mod slow;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -20,6 +20,8 @@ pub struct ServiceOptions {
     pub env: Vec<(&'static str, String)>,
     /// Probes and metrics on an address of their own.
     pub ops: bool,
+    /// Most files that it may open; default: as this process.
+    pub files_max: Option<u32>,
 }
 
 /// `stockade serve` in a folder of its own. It goes when this is dropped, and its engine too.
@@ -114,6 +116,9 @@ impl Service {
     fn launch(&mut self) {
         let log = File::options().create(true).append(true).open(self.sandbox.path().join(LOG_FILE)).unwrap();
         let mut command = command(self.sandbox.path(), &self.data_dir());
+        if let Some(files) = self.options.files_max {
+            command = with_files(&command, files);
+        }
         command.args(["--listen", &self.address.to_string()]);
         if let Some(ops) = self.ops {
             command.args(["--ops-listen", &ops.to_string()]);
@@ -159,6 +164,21 @@ fn command(folder: &Path, data_dir: &Path) -> Command {
     command.env("STOCKADE_WORKERS", "2");
     command.args(["serve", "--log", "json"]).arg("--data-dir").arg(data_dir);
     command
+}
+
+/// The same program, which finds a limit of open files that it cannot raise.
+fn with_files(command: &Command, files: u32) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", r#"ulimit -n "$0" && exec "$@""#, &files.to_string()]);
+    limited.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited.current_dir(command.get_current_dir().unwrap()).stdin(Stdio::null());
+    limited
 }
 
 /// A start that is meant to fail: how it ended, and what it said.

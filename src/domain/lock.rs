@@ -15,6 +15,10 @@ pub const TTL_MS_MAX: u64 = 300_000;
 /// Longest wait for a lock, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 30_000;
 
+/// Largest fence: Lua and JavaScript hold every whole number up to it exactly. Those given out are times of creation
+/// in milliseconds, counted on: far below.
+pub const FENCE_MAX: u64 = (1 << 53) - 1;
+
 /// Fewest servers that locks can be spread over: of two a majority is both, so one more to lose makes nothing safer.
 pub const LOCK_NODES_MIN: usize = 3;
 
@@ -49,6 +53,15 @@ fn ttl_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 fn wait_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(deserializer)?;
     if ms <= WAIT_MS_MAX { Ok(ms) } else { Err(de::Error::custom("must be an integer from 0 to 30000")) }
+}
+
+fn fence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let fence = u64::deserialize(deserializer)?;
+    if fence <= FENCE_MAX {
+        Ok(fence)
+    } else {
+        Err(de::Error::custom("must be an integer from 0 to 9007199254740991"))
+    }
 }
 
 /// Body of acquire.
@@ -129,6 +142,8 @@ pub struct Fence {
     /// What acquire has answered.
     pub token: LockToken,
     /// What acquire has answered.
+    #[serde(deserialize_with = "fence")]
+    #[schema(maximum = 9_007_199_254_740_991i64)]
     pub fence: u64,
 }
 

@@ -53,7 +53,8 @@ pub struct Adjust {
     #[serde(default)]
     pub reference: Option<Reference>,
     /// Apply only if `granted` is this now.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_granted")]
+    #[schema(maximum = 1_000_000_000_000i64)]
     pub if_granted: Option<u64>,
     /// A lock of the sale that it depends on.
     #[serde(default)]
@@ -66,6 +67,14 @@ fn delta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
         return Err(de::Error::custom("must be an integer other than 0, at most 1000000000000 either way"));
     }
     Ok(delta)
+}
+
+fn if_granted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let units = Option::<u64>::deserialize(deserializer)?;
+    if units.is_some_and(|units| units > SALE_UNITS_MAX) {
+        return Err(de::Error::custom("must be an integer from 0 to 1000000000000"));
+    }
+    Ok(units)
 }
 
 /// An entry of the ledger of supply.

@@ -109,6 +109,37 @@ fn every_operation_is_complete() {
     assert_eq!(met, known);
 }
 
+/// Largest whole number that every language holds exactly.
+const EXACT_MAX: i64 = (1 << 53) - 1;
+
+/// Whether a schema is of numbers. They must be whole, and have bounds.
+fn is_number(schema: &Value) -> bool {
+    let kinds = schema["type"].as_array().map_or(std::slice::from_ref(&schema["type"]), Vec::as_slice);
+    assert!(!kinds.iter().any(|kind| kind == "number"), "{schema}");
+    let is_number = kinds.iter().any(|kind| kind == "integer");
+    let bounds = ["minimum", "maximum"].map(|bound| schema[bound].as_i64().unwrap_or(i64::MAX));
+    assert!(!is_number || bounds.iter().all(|bound| bound.abs() <= EXACT_MAX), "{schema}");
+    is_number
+}
+
+#[test]
+fn every_number_of_a_request_has_bounds() {
+    let mut open: Vec<&Value> = operations().map(|(_, _, one)| &one["requestBody"]).collect();
+    open.extend(operations().flat_map(|(_, _, one)| one["parameters"].as_array().into_iter().flatten()));
+    let (mut seen, mut numbers) = (BTreeSet::new(), 0);
+    while let Some(value) = open.pop() {
+        numbers += usize::from(is_number(value));
+        walk(value, &mut |name, inner| {
+            numbers += usize::from(is_number(inner));
+            if name == "$ref" && seen.insert(inner.as_str().unwrap()) {
+                let place = inner.as_str().unwrap().trim_start_matches('#');
+                open.push(document().pointer(place).unwrap());
+            }
+        });
+    }
+    assert!(numbers > 30, "{numbers}");
+}
+
 #[test]
 fn no_operation_has_a_parameter_twice() {
     for (method, path, operation) in operations() {

@@ -59,7 +59,7 @@ fn is_stale(answer: Answer) {
 #[tokio::test]
 async fn each_write_is_refused_while_the_lock_is_not_the_callers() {
     let Fenced { service, sale } = &Fenced::new().await;
-    let (good, stale) = (fence(TOKEN, 7), [fence(OTHER, 7), fence(TOKEN, 8), fence(TOKEN, 6)]);
+    let (good, stale) = (fence(TOKEN, 7), [fence(OTHER, 7), fence(TOKEN, (1 << 53) - 1), fence(TOKEN, 6)]);
     let one = || lines(&[("a", 1)]);
     let (sold, freed) = (sale.hold(1).await, sale.hold(1).await);
     let before = service.dump().await;
@@ -165,6 +165,8 @@ async fn a_wrong_fence_is_named_by_its_field() {
         (but("token", json!("AAAAAAAAAAAAAAAAAAAAA:")), "/fence/token"),
         (but("token", json!(7)), "/fence/token"),
         (but("fence", json!(-1)), "/fence/fence"),
+        (but("fence", json!(1_u64 << 53)), "/fence/fence"),
+        (but("fence", json!(u64::MAX)), "/fence/fence"),
         (but("fence", json!("7")), "/fence/fence"),
         (but("fence", json!(1.5)), "/fence/fence"),
         (but("fence", json!(1e30)), "/fence/fence"),

@@ -49,6 +49,7 @@ async fn supply_changes_by_signed_amounts_once_a_key() {
     let guarded = |granted: u64| json!({"delta": -1, "reason": "count", "if_granted": granted});
     let refused = adjust("a3", guarded(14)).await.expect(409, "granted_changed");
     assert_eq!(refused.body["level"]["granted"], 15);
+    adjust("a3", guarded(1_000_000_000_000)).await.expect(409, "granted_changed");
     adjust("a4", guarded(15)).await.expect(201, "");
     adjust("a5", json!({"delta": 1_000_000_000_000_i64, "reason": "typo"}))
         .await
@@ -70,6 +71,7 @@ async fn supply_changes_by_signed_amounts_once_a_key() {
         (json!({"delta": 1, "reason": ""}), "/reason"),
         (json!({"delta": 1, "reason": "a\nb"}), "/reason"),
         (json!({"delta": 1, "reason": "r", "if_granted": -1}), "/if_granted"),
+        (json!({"delta": 1, "reason": "r", "if_granted": 1_000_000_000_001_i64}), "/if_granted"),
         (json!({"set": 1, "delta": 1, "reason": "r"}), "/set"),
     ] {
         adjust("a6", body).await.names(field);

@@ -223,12 +223,17 @@ async fn read(crew: Crew, mut sources: watch::Receiver<Vec<Source>>) {
                 Err(_) => return,
             },
         };
-        let is_lost = matches!(&step, Err(StoreError::Reply(text)) if is_lost(text));
-        if failing.note("The notifier cannot read events", step).is_none() {
-            reader.begin_anew();
-            if is_lost {
+        let step = match step {
+            // No failure: a sale that is deleted takes its stream along, and a group goes with the last who wants it.
+            Err(StoreError::Reply(text)) if is_lost(&text) => {
+                tracing::debug!(?text, "A stream that was read has gone");
                 lost.notify_one();
+                None
             }
+            step => failing.note("The notifier cannot read events", step),
+        };
+        if step.is_none() {
+            reader.begin_anew();
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }

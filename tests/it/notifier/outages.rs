@@ -5,6 +5,7 @@ use crate::live::put;
 use crate::proxy::Proxy;
 use crate::receiver::{Behaviour, Receiver};
 use crate::sandbox::eventually;
+use crate::service::{Sale, Service};
 use crate::support::shared_on;
 use std::collections::BTreeSet;
 use stockade::domain::{EventKind, SaleId, Switch};
@@ -167,4 +168,23 @@ async fn answers_of_redis_are_lost_and_each_event_still_arrives() {
     })
     .await;
     process.stop().await;
+}
+
+/// A sale that is deleted takes the stream along that is read just then: nothing to warn of, and nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_sale_is_no_failure() {
+    let service = Service::start().await;
+    let receiver = Receiver::start().await;
+    let api = service.api();
+    api.post("/v1/webhooks", &json!({"url": receiver.url()})).await.expect(201, "");
+    for round in 0..3 {
+        let sale = Sale::of(&api, 5).await;
+        sale.post("/close", json!({})).await.ok();
+        // Created, adjusted, closed: the reader has what there is, and waits for more.
+        receiver.wait_for_distinct(4 * round + 3).await;
+        api.call("DELETE", &sale.at("")).send().await.expect(202, "");
+        receiver.wait_for_distinct(4 * round + 4).await;
+        eventually("the sale and its stream have gone", async || sale.get("").await.status == 404).await;
+    }
+    assert!(!service.log().contains("cannot read events"), "{}", service.log());
 }

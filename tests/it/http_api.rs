@@ -11,6 +11,7 @@ mod events;
 mod fences;
 mod limits;
 mod lists;
+mod log;
 mod operations;
 mod outage;
 mod parts;

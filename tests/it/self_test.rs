@@ -41,3 +41,51 @@ async fn passes_as_the_user_that_the_readme_makes() {
     assert!(heard.is_some());
     reader.abort();
 }
+
+/// Whoever steals its password can do what Stockade does, to keys of Stockade, and no more.
+#[tokio::test]
+async fn the_user_that_the_readme_makes_may_do_nothing_else() {
+    let server = RedisServer::start();
+    let mut redis = server.connection().await;
+    let line = include_str!("../../README.md").lines().find(|line| line.starts_with("ACL SETUSER stockade"));
+    let () = redis_cmd(&mut redis, &line.unwrap().split(' ').collect::<Vec<_>>()).await;
+    let mut may = async |command: &str| {
+        let words: Vec<&str> = ["ACL", "DRYRUN", "stockade"].into_iter().chain(command.split(' ')).collect();
+        let said: String = redis_cmd(&mut redis, &words).await;
+        said == "OK"
+    };
+    for command in ["GET st:sales", "HSET st:{a}:stock a:a 1", "PUBLISH st:barriers x", "TIME"] {
+        assert!(may(command).await, "{command}");
+    }
+    for command in [
+        "FLUSHALL",
+        "FLUSHDB",
+        "SWAPDB 0 1",
+        "CONFIG SET dir /tmp",
+        "CONFIG REWRITE",
+        "KEYS *",
+        "SCAN 0",
+        "DEBUG SLEEP 1",
+        "SHUTDOWN",
+        "SCRIPT FLUSH",
+        "FUNCTION FLUSH",
+        "SAVE",
+        "MODULE LOAD a",
+        "ACL LIST",
+        "REPLICAOF a 1",
+        "CLIENT KILL TYPE normal",
+        "MONITOR",
+        "DUMP st:sales",
+        "RESTORE st:sales 0 a",
+        "MIGRATE a 1 st:sales 0 1",
+        "RENAME st:sales st:a",
+        "GET other",
+        "SET other 1",
+        "EVAL a 1 other",
+        "HGETALL st:{a}:stock",
+        "PUBLISH other x",
+        "SUBSCRIBE other",
+    ] {
+        assert!(!may(command).await, "{command}");
+    }
+}

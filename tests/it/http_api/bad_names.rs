@@ -158,3 +158,31 @@ async fn raw_bytes_cannot_smuggle_anything() {
     }
     assert_eq!(service.dump().await, before, "it changed something");
 }
+
+/// Whoever in front reads one of the two lengths, and the service the other, would take a body for a request.
+#[tokio::test]
+async fn a_request_of_two_lengths_ends_its_connection() {
+    let service = InProcess::start();
+    let sale = Sale::of(&service.api, 5).await;
+    sale.post("/close", json!({})).await.ok();
+    let path = sale.at("");
+    let smuggled = format!("DELETE {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let all = format!("Content-Length: {}\r\n", smuggled.len() + 5);
+    for (lengths, before) in [
+        (format!("{all}Transfer-Encoding: chunked\r\n"), "0\r\n\r\n"),
+        (format!("Transfer-Encoding: chunked\r\n{all}"), "0\r\n\r\n"),
+        (format!("{all}Transfer-Encoding: \tchunked\r\n"), "0\r\n\r\n"),
+        (format!("{all}Content-Length: 0\r\n"), ""),
+        (format!("Content-Length: 0\r\n{all}"), ""),
+        ("Transfer-Encoding: chunked, identity\r\n".to_owned(), "0\r\n\r\n"),
+    ] {
+        let mut wire = Wire::connect(service.api.authority().parse().unwrap()).await.unwrap();
+        let head = format!("POST {path}/pause HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n");
+        let _ = wire.send(format!("{head}{before}{smuggled}")).await;
+        if let Ok(answer) = wire.answer().await {
+            assert_eq!(answer.status, 400, "{lengths}: {answer:?}");
+        }
+        assert!(wire.answer().await.is_err(), "{lengths}: a second answer");
+        assert_eq!(sale.get("").await.expect(200, "").body["status"], "closed", "{lengths}");
+    }
+}

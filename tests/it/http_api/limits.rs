@@ -1,6 +1,7 @@
 //! Limits a buyer, and what a buyer is told.
 
-use crate::service::{InProcess, Sale, new_key, shared_api};
+use crate::service::{InProcess, Level, Sale, new_key, shared_api};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 async fn buy(sale: &Sale, buyer: &str, sku: &str, units: u64) -> crate::service::Answer {
@@ -69,4 +70,22 @@ async fn an_expired_hold_no_longer_counts() {
         (&standing["open"], &standing["units"], &standing["remaining"]),
         (&json!(1), &json!(2), &json!(0))
     );
+}
+
+/// A scalper asks at the same moment, under a key for each call, and takes each unit that comes back.
+#[tokio::test]
+async fn a_buyer_who_asks_again_and_again_gets_what_one_buyer_may() {
+    let rules = json!({"stock": {"a": {"initial": 100}}, "buyer_limit": 3, "hold_seconds_max": 600});
+    let sale = Sale::put(&shared_api(), rules).await;
+    let asked = join_all((0..60).map(|_| buy(&sale, "bot", "a", 1))).await;
+    let (held, refused): (Vec<_>, Vec<_>) = asked.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!(held.len(), 3);
+    refused.into_iter().for_each(|answer| drop(answer.expect(409, "buyer_limit")));
+    let id = held[0].id();
+    sale.settle(&id, "extend", json!({"hold_seconds": 3_600})).await.expect(422, "hold_too_long");
+    sale.settle(&id, "release", json!({})).await.expect(200, "");
+    let asked = join_all((0..60).map(|_| buy(&sale, "bot", "a", 1))).await;
+    assert_eq!(asked.iter().filter(|answer| answer.status == 201).count(), 1);
+    assert_eq!(sale.level("a").await, Level(97, 3, 0));
+    buy(&sale, "somebody else", "a", 3).await.expect(201, "");
 }

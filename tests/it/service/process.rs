@@ -160,9 +160,9 @@ pub fn program(folder: &Path) -> Command {
 
 fn command(folder: &Path, data_dir: &Path) -> Command {
     let mut command = program(folder);
-    // Two, so that one sale has two lanes in a process; a test's own flag wins.
-    command.env("STOCKADE_WORKERS", "2");
-    command.args(["serve", "--log", "json"]).arg("--data-dir").arg(data_dir);
+    // Two workers, so that one sale has two lanes in a process; a test's own flag wins.
+    command.env("STOCKADE_WORKERS", "2").env("STOCKADE_LOG", "json");
+    command.arg("serve").arg("--data-dir").arg(data_dir);
     command
 }
 

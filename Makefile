@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 SVG ?= target/strategies.svg
 SCRIPT ?= smoke
-.PHONY: help run cluster demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load fuzz bench clean
+.PHONY: help run cluster demo demo-lua strategies receiver observe pictures test check openapi dashboards alerts load fuzz faults bench clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do printf '%-15s %s\n' "$$name" "$$what"; done
@@ -54,6 +54,7 @@ test: ## All tests, on real servers
 	.tools/python/bin/python -m pytest -q tests/observe
 	.tools/python/bin/python -m pytest -q tests/load
 	.tools/python/bin/python -m pytest -q tests/bench
+	.tools/python/bin/python -m pytest -q tests/faults
 	cargo test --locked --features otlp --test otlp
 	cargo test --locked
 
@@ -92,6 +93,11 @@ fuzz: ## Schemathesis from openapi.json against a service of its own (SEED=1 EXA
 	@scripts/setup.sh fuzz
 	cargo build --locked --bin stockade
 	@python3 tests/fuzz/fuzz.py $(foreach knob,$(MAKEOVERRIDES),'$(knob)')
+
+faults: ## Kill, freeze, starve and cut off real processes under load, then look at the books (SECONDS=60 SEED= ROWS= RUN= OUT=)
+	@scripts/setup.sh run
+	cargo build --locked --bin stockade
+	@python3 tests/faults/faults.py $(foreach knob,$(MAKEOVERRIDES),'$(knob)')
 
 bench: ## Measure on this machine
 	@scripts/setup.sh bench

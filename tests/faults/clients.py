@@ -166,14 +166,12 @@ class Client:
 
     def shop(self, turn, name):
         """A hold, and what becomes of it."""
-        lines = [{"sku": sku, "quantity": quantity} for sku, quantity in turn["lines"].items()]
-        body = {"lines": lines, "hold_seconds": plan.HOLD_SECONDS, "reference": name}
-        held = self.ask("reserve", name, "POST", "/reservations", body)
+        held = self.hold(name, turn["lines"])
         if not held or not held.is_good:
             return
         id = held.document["id"]
         if turn["repeat"]:
-            self.ask("reserve", name, "POST", "/reservations", body)
+            self.hold(name, turn["lines"])
         if turn["rest_ms"]:
             time.sleep(turn["rest_ms"] / 1000)
         if turn["extend"]:
@@ -182,6 +180,11 @@ class Client:
             self.verb(turn["settle"], name, id)
         if turn["return"]:
             self.verb("return", name, id)
+
+    def hold(self, name, lines):
+        lines = [{"sku": sku, "quantity": quantity} for sku, quantity in lines.items()]
+        body = {"lines": lines, "hold_seconds": plan.HOLD_SECONDS, "reference": name}
+        return self.ask("reserve", name, "POST", "/reservations", body)
 
     def verb(self, verb, name, id, body=None):
         self.ask(verb, name, "POST", f"/reservations/{id}/{verb}", body, id)

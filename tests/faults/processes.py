@@ -98,14 +98,16 @@ class Child(Process):
 class Redis(Child):
     """A server with the settings that Stockade ships, on a port and on a socket."""
 
-    def __init__(self, home, *settings, preload=None, **limits):
-        self.home, self.limits = home, limits
+    def __init__(self, home, *settings, preload=None, is_shielded=False):
+        self.home = home
         os.makedirs(home, exist_ok=True)
         self.host, self.port = own_address()
         self.path = os.path.join(home, "redis.sock")
         self.settings = ["--bind", self.host, "--port", str(self.port), "--maxmemory", "512mb", "--maxmemory-policy", "noeviction", *settings]
         bare = engine.Redis(home, *self.settings)
-        super().__init__(bare.command, os.path.join(home, "redis.log"), environment(**({"LD_PRELOAD": preload} if preload else {})))
+        # Where a limit on the size of its files is to be an error, and not its end.
+        shield = ["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh"] if is_shielded else []
+        super().__init__([*shield, *bare.command], os.path.join(home, "redis.log"), environment(**({"LD_PRELOAD": preload} if preload else {})))
 
     @property
     def address(self):

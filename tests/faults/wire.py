@@ -66,11 +66,12 @@ class Wire:
                 Pair(near, near).end(reset=True)
                 continue
             far.settimeout(None)
+            for side in (near, far):
+                quietly(side.setsockopt, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pair = Pair(near, far)
             with self.lock:
                 self.pairs.add(pair)
             for source, drain in ((near, far), (far, near)):
-                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self.carry, args=(pair, source, drain), daemon=True).start()
 
     def carry(self, pair, source, drain):

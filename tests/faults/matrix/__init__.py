@@ -24,5 +24,5 @@ def seconds(rng, least, most):
 
 
 def all_rows():
-    from matrix import killed
-    return [*killed.ROWS]
+    from matrix import frozen, killed, network, starved
+    return [*killed.ROWS, *frozen.ROWS, *network.ROWS, *starved.ROWS]

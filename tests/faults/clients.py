@@ -45,6 +45,11 @@ class Call:
         return self.status in (200, 201)
 
     @property
+    def is_durable(self):
+        """Whether it was answered without the remark that a replica does not have it yet."""
+        return self.is_good and self.headers.get("stockade-durability") != "local"
+
+    @property
     def is_unknown(self):
         return self.status == 0 or self.status == 503 and self.document.get("outcome") == "unknown"
 
@@ -99,14 +104,19 @@ def another(call):
 class Crowd:
     """All clients, and one who looks at all levels all the time."""
 
-    def __init__(self, services, tapes, vanish=None):
-        self.services, self.journal = services, Journal()
+    def __init__(self, services, tapes, vanish=None, is_endless=True):
+        self.services, self.journal, self.is_endless = services, Journal(), is_endless
         self.goes_on = True
         self.clients = [Client(self, number, tape, vanish[number] if vanish else None) for number, tape in enumerate(tapes)]
         self.threads = [threading.Thread(target=guarded, args=(self, client.run), daemon=True) for client in self.clients]
         self.threads.append(threading.Thread(target=guarded, args=(self, self.watch), daemon=True))
         for thread in self.threads:
             thread.start()
+
+    def wait(self):
+        """Until all have done all they wanted."""
+        for thread in self.threads[:-1]:
+            thread.join(2 * PATIENCE_SECONDS)
 
     def stop(self):
         """Each finishes what it has begun: all is definite then."""
@@ -148,7 +158,7 @@ class Client:
         self.callers = [service.caller() for service in crowd.services]
 
     def run(self):
-        for turn in self.tape:
+        for turn in itertools.cycle(self.tape) if self.crowd.is_endless else self.tape:
             if not self.crowd.goes_on:
                 break
             self.made += 1
@@ -166,12 +176,13 @@ class Client:
 
     def shop(self, turn, name):
         """A hold, and what becomes of it."""
-        held = self.hold(name, turn["lines"])
+        seconds = turn.get("hold_seconds", plan.HOLD_SECONDS)
+        held = self.hold(name, turn["lines"], seconds)
         if not held or not held.is_good:
             return
         id = held.document["id"]
         if turn["repeat"]:
-            self.hold(name, turn["lines"])
+            self.hold(name, turn["lines"], seconds)
         if turn["rest_ms"]:
             time.sleep(turn["rest_ms"] / 1000)
         if turn["extend"]:
@@ -181,9 +192,9 @@ class Client:
         if turn["return"]:
             self.verb("return", name, id)
 
-    def hold(self, name, lines):
+    def hold(self, name, lines, seconds=plan.HOLD_SECONDS):
         lines = [{"sku": sku, "quantity": quantity} for sku, quantity in lines.items()]
-        body = {"lines": lines, "hold_seconds": plan.HOLD_SECONDS, "reference": name}
+        body = {"lines": lines, "hold_seconds": seconds, "reference": name}
         return self.ask("reserve", name, "POST", "/reservations", body)
 
     def verb(self, verb, name, id, body=None):

@@ -68,7 +68,7 @@ def played(row, seed, number):
             run = Run(row, drawn, str(home), stack)
             result = run.result
             row.play(run)
-            if run.crowd:
+            if run.crowd and not run.is_finished:
                 run.finish()
     except Exception:   # noqa: BLE001
         result.wrong.append(traceback.format_exc())

@@ -98,7 +98,7 @@ class Child(Process):
 class Redis(Child):
     """A server with the settings that Stockade ships, on a port and on a socket."""
 
-    def __init__(self, home, *settings, preload=None, is_shielded=False):
+    def __init__(self, home, *settings, more=(), is_shielded=False):
         self.home = home
         os.makedirs(home, exist_ok=True)
         self.host, self.port = own_address()
@@ -107,7 +107,7 @@ class Redis(Child):
         bare = engine.Redis(home, *self.settings)
         # Where a limit on the size of its files is to be an error, and not its end.
         shield = ["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh"] if is_shielded else []
-        super().__init__([*shield, *bare.command], os.path.join(home, "redis.log"), environment(**({"LD_PRELOAD": preload} if preload else {})))
+        super().__init__([*shield, *bare.command], os.path.join(home, "redis.log"), environment(**dict(more)))
 
     @property
     def address(self):

@@ -1,6 +1,9 @@
 """The rows: what is done to whom. Each draws its faults, and plays them on processes of its own."""
 
 
+import plan
+
+
 class Row:
     """One line of the table."""
 
@@ -9,6 +12,12 @@ class Row:
     fault: str
     #: Acknowledged writes may be missing afterwards, by what Redis promises: they are counted and published.
     may_lose = False
+    #: Holds may run out, so that clients are told that they are late. Their answers are not checked for linearizability.
+    may_expire = False
+    #: The share of holds of one second.
+    brief = 0
+    #: How many clients, how many turns each of them has on its tape, and whether it begins anew when these are done.
+    clients, turns, is_endless = plan.CLIENTS, plan.TURNS, True
 
     def draw(self, rng):
         """The faults of a run: whatever is chosen, as JSON."""
@@ -24,5 +33,6 @@ def seconds(rng, least, most):
 
 
 def all_rows():
-    from matrix import frozen, killed, network, starved
-    return [*killed.ROWS, *frozen.ROWS, *network.ROWS, *starved.ROWS]
+    """In the order of the table. Rows of a cluster belong behind those of Sentinel: its URL is all that a service needs to be told."""
+    from matrix import clocks, files, frozen, killed, network, sentinel, several, starved
+    return [row for module in (killed, frozen, network, starved, files, clocks, several, sentinel) for row in module.ROWS]

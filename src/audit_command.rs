@@ -23,6 +23,12 @@ pub async fn run(store: &Store, sale: Option<&SaleId>, repair: bool) -> ExitCode
     })
 }
 
+/// There is nothing that could be read, and why.
+pub fn not_audited(error: &anyhow::Error) -> ExitCode {
+    eprintln!("stockade: audit: {error:#}");
+    ExitCode::from(NOT_AUDITED)
+}
+
 async fn audited(store: &Store, sale: Option<&SaleId>, repair: bool) -> Result<u8, StoreError> {
     if repair {
         for done in store.repair_all(sale).await? {

@@ -30,7 +30,10 @@ async fn main() -> ExitCode {
 async fn run(config: &Config) -> Result<ExitCode> {
     match config.command() {
         Command::Serve => serve(&config.options).await?,
-        Command::Audit { sale, repair } => return audit(&config.options, sale.as_ref(), repair).await,
+        Command::Audit { sale, repair } => {
+            let audited = audit(&config.options, sale.as_ref(), repair).await;
+            return Ok(audited.unwrap_or_else(|error| audit_command::not_audited(&error)));
+        }
         Command::Keys(command) => keys_command::run(config.options.keys_file.as_deref(), command)?,
         Command::Openapi => println!("{}", http::docs::openapi_json()),
         Command::Healthcheck => app::healthcheck(config.options.probe_address())?,

@@ -1,6 +1,8 @@
 //! The audit finds what was tampered with and names it; what goes on under it is no drift.
 
 use crate::redis_server::RedisServer;
+use crate::sandbox::Sandbox;
+use crate::service::program;
 use crate::shop::*;
 use crate::support::shared_on;
 use futures_util::future::join_all;
@@ -193,6 +195,16 @@ async fn the_command_says_in_its_exit_code_what_it_found() {
     let mut connection = RedisServer::shared().connection().await;
     let _: i64 = redis_cmd(&mut connection, &["HINCRBY", &shop.key("stock"), "red:h", "1"]).await;
     assert_eq!(code(&shop.sale).await, number(1));
+}
+
+/// Whoever asks for the books and gets none is not told that they drift.
+#[test]
+fn the_command_says_so_when_there_are_no_books_to_read() {
+    let sandbox = Sandbox::new();
+    let no_folder = sandbox.path().join("file");
+    std::fs::write(&no_folder, "").unwrap();
+    let audit = program(sandbox.path()).args(["audit", "--data-dir"]).arg(&no_folder).output().unwrap();
+    assert_eq!(audit.status.code(), Some(2), "{}", String::from_utf8_lossy(&audit.stderr));
 }
 
 #[tokio::test]

@@ -55,6 +55,7 @@ test: ## All tests, on real servers
 	.tools/python/bin/python -m pytest -q tests/load
 	.tools/python/bin/python -m pytest -q tests/bench
 	.tools/python/bin/python -m pytest -q tests/faults
+	python3 tests/faults/faults.py SECONDS=60 SEED=1 ROWS=quick
 	cargo test --locked --features otlp --test otlp
 	cargo test --locked
 
@@ -94,7 +95,7 @@ fuzz: ## Schemathesis from openapi.json against a service of its own (SEED=1 EXA
 	cargo build --locked --bin stockade
 	@python3 tests/fuzz/fuzz.py $(foreach knob,$(MAKEOVERRIDES),'$(knob)')
 
-faults: ## Kill, freeze, starve and cut off real processes under load, then look at the books (SECONDS=60 SEED= ROWS= RUN= OUT=)
+faults: ## Kill, freeze, starve and cut off real processes under load, then look at the books (SECONDS=600 SEED= ROWS= RUN= OUT=)
 	@scripts/setup.sh run
 	cargo build --locked --bin stockade
 	@python3 tests/faults/faults.py $(foreach knob,$(MAKEOVERRIDES),'$(knob)')

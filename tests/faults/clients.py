@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass, field
 
 import plan
+from processes import eventually
 
 SALE = "drop"
 PATIENCE_SECONDS = 60
@@ -232,6 +233,8 @@ class Client:
             caller.close()
         call.ended = time.monotonic_ns()
         self.crowd.journal.note(call, raw.decode(errors="replace"))
+        if call.headers.get("connection") == "close":
+            turn_away(caller)
         return call
 
     def vanish_from(self, kind, name, path, body, key, id):
@@ -241,6 +244,17 @@ class Client:
             leave(self.callers[0], f"/v1/sales/{SALE}{path}", body, key, how)
             call.ended = time.monotonic_ns()
             self.crowd.journal.note(call, "")
+
+
+def turn_away(caller):
+    """A service that stops asks its clients to leave. As behind a balancer, they come back when it is ready."""
+    def is_ready():
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return caller.fetch("GET", "/readyz")[0].status == 200
+        return False
+
+    with contextlib.suppress(TimeoutError):
+        eventually(is_ready, "it is ready again")
 
 
 def leave(caller, path, body, key, how):

@@ -12,6 +12,8 @@ class Row:
     fault: str
     #: Acknowledged writes may be missing afterwards, by what Redis promises: they are counted and published.
     may_lose = False
+    #: Part of `make test`.
+    is_quick = False
     #: Holds may run out, so that clients are told that they are late. Their answers are not checked for linearizability.
     may_expire = False
     #: The share of holds of one second.

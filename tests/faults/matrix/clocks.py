@@ -14,6 +14,7 @@ HOUR = 3_600
 
 class ClockJumps(Row):
     name, fault = "clock-jumps", "clock jumps by 1 to 3 hours, forth and back"
+    is_quick = True
     may_expire = True
 
     def draw(self, rng):

@@ -20,6 +20,7 @@ class AofTorn(Row):
     """The books of each are read by `stockade audit`, which starts Redis on what is left. Twenty runs have tried all lengths."""
 
     name, fault = "aof-torn", f"log of Redis torn n bytes before its end, n of 1 to {TAIL_BYTES}"
+    is_quick = True
 
     def draw(self, rng):
         lengths = list(range(1, TAIL_BYTES + 1))

@@ -13,6 +13,7 @@ def kills(rng, count=2):
 
 class ServiceKilled(Row):
     name, fault = "service-killed", "kill -9 of the service, start"
+    is_quick = True
 
     def draw(self, rng):
         return {"embedded": rng.random() < 0.5, "kills": kills(rng, 3)}
@@ -32,6 +33,7 @@ class ServiceKilled(Row):
 
 class RedisKilled(Row):
     name, fault = "redis-killed", "kill -9 of Redis (`always`), start"
+    is_quick = True
     settings = ()
 
     def draw(self, rng):
@@ -50,7 +52,8 @@ class RedisKilled(Row):
 
 
 class RedisKilledEverysec(RedisKilled):
-    name, fault, may_lose = "redis-killed-everysec", "kill -9 of Redis (`everysec`), start", True
+    name, fault = "redis-killed-everysec", "kill -9 of Redis (`everysec`), start"
+    may_lose, is_quick = True, False
     settings = ("--appendfsync", "everysec")
 
 
@@ -71,6 +74,7 @@ class EngineKilled(Row):
 
 class BothKilled(Row):
     name, fault = "both-killed", "kill -9 of the service and of its embedded Redis, start"
+    is_quick = True
 
     def draw(self, rng):
         return {"kills": kills(rng, 2)}

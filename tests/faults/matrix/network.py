@@ -33,6 +33,7 @@ class Wired(Row):
 
 class ReplyCut(Wired):
     name, fault, times = "reply-cut", "connection cut between commit and reply", 8
+    is_quick = True
 
     def how(self, rng):
         return {"cuts": rng.randint(1, 12)}
@@ -67,6 +68,7 @@ class BlackHole(Wired):
 
 class Reset(Wired):
     name, fault, times = "reset", "RST on all connections to Redis", 6
+    is_quick = True
 
     def harm(self, run, wire, fault):
         wire.reset()
@@ -81,6 +83,7 @@ class HalfClose(Wired):
 
 class ClientsVanish(Row):
     name, fault = "clients-vanish", "clients gone in the middle of a request (FIN or RST), three in ten"
+    is_quick = True
 
     def draw(self, rng):
         return {"load": seconds(rng, 1.5, 2.5), "vanish": [[self.how(rng) for _ in range(100)] for _ in range(CLIENTS)]}

@@ -13,6 +13,7 @@ from processes import DEADLINE_SECONDS, eventually, tail
 
 class Sigterm(Row):
     name, fault = "sigterm", "SIGTERM under load, start: nobody is cut off"
+    is_quick = True
 
     def draw(self, rng):
         return {"embedded": rng.random() < 0.5, "times": [seconds(rng, 0.5, 1) for _ in range(2)]}
@@ -75,6 +76,7 @@ class Webhooks(Row):
 
 class ThreeServices(Row):
     name, fault = "three-services", "three services on one Redis: three sweepers, three notifiers"
+    is_quick = True
     may_expire, brief = True, 0.4
     turns, is_endless = 25, False
 

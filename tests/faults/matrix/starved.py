@@ -35,6 +35,7 @@ class ScriptFlush(Row):
 
 class MemoryFull(Row):
     name, fault = "memory-full", "Redis full: reserving stops, confirm, release and return go on"
+    is_quick = True
 
     def draw(self, rng):
         return {"after": seconds(rng, 0.3, 0.8), "full": seconds(rng, 0.3, 1)}
@@ -52,17 +53,17 @@ class MemoryFull(Row):
             guest.verb(verb, call.name, call.document["id"])
             if verb == "confirm":
                 guest.verb("return", call.name, call.document["id"])
-        eventually(lambda: told_full(run, moment), "somebody is told that the store is full")
+        eventually(lambda: told(run, moment, "store_full"), "somebody is told that the store is full")
         run.load(run.faults["full"])
-        if any(call.kind in ("confirm", "release", "return") for call in told_full(run, moment)):
+        if any(call.kind in ("confirm", "release", "return") for call in told(run, moment, "store_full")):
             run.fail("something could not be settled while Redis was full")
         redis.call("CONFIG", "SET", "maxmemory", "512mb")
         run.over()
 
 
-def told_full(run, since):
+def told(run, since, code):
     """Calls that were told so."""
-    return [call for call in run.crowd.journal.calls[since:] if call.document.get("code") == "store_full"]
+    return [call for call in run.crowd.journal.calls[since:] if call.document.get("code") == code]
 
 
 class WrongPolicy(Row):
@@ -90,6 +91,7 @@ class DiskFull(Row):
     """The files of Redis may not grow any further: a limit that the system sets to a process, as if the disk were full."""
 
     name, fault = "disk-full", "disk full (`everysec`): Redis refuses writes until there is room"
+    is_quick = True
     settings = ("--appendfsync", "everysec")
 
     def draw(self, rng):
@@ -109,7 +111,10 @@ class DiskFull(Row):
             run.over()
 
     def wait_full(self, run, redis):
-        eventually(lambda: redis.info()["aof_last_write_status"] != "ok", "Redis has failed to write")
+        moment = len(run.crowd.journal.calls)
+        eventually(lambda: told(run, moment, "store_read_only"), "somebody is told that nothing can be written")
+        if redis.info()["aof_last_write_status"] == "ok":
+            run.fail("Redis could write")
 
     def make_room(self, run, redis):
         resource.prlimit(redis.child.pid, resource.RLIMIT_FSIZE, (NEVER, NEVER))
@@ -117,6 +122,7 @@ class DiskFull(Row):
 
 class DiskFullAlways(DiskFull):
     name, fault = "disk-full-always", "disk full (`always`): Redis ends, and is started when there is room"
+    is_quick = False
     settings = ()
 
     def wait_full(self, run, redis):

@@ -4,7 +4,7 @@ mod listening;
 mod open_files;
 
 use crate::api_keys::Access;
-use crate::config::{Durability, LockNodes, Options};
+use crate::config::{Durability, LockNodes, Options, ReadFrom};
 use crate::http::auth::Gate;
 use crate::http::streams::{HEARTBEAT_EVERY, Streams};
 use crate::http::{Listener, Routes, layer::Draining};
@@ -195,14 +195,23 @@ pub fn lock_nodes(options: &Options, url: &str) -> Result<Arc<[String]>> {
 }
 
 /// Where Redis is, as the options say, or `url` of the private one.
-pub fn pool_config(options: &Options, url: String) -> PoolConfig {
-    PoolConfig {
+/// Errors where the options ask for replicas that the URL cannot name.
+pub fn pool_config(options: &Options, url: String) -> Result<PoolConfig> {
+    let names_replicas = ["+sentinel://", "+cluster://"].iter().any(|kind| url.contains(kind));
+    if options.read_from == ReadFrom::Replica && !names_replicas {
+        bail!("--read-from replica needs a --redis-url of Sentinels or of a cluster");
+    }
+    if options.durability == Durability::Replicated && options.redis_url.is_none() {
+        bail!("--durability replicated needs a --redis-url: the private Redis has no replica");
+    }
+    Ok(PoolConfig {
         url,
         size: options.pool_size,
         response_timeout: options.redis_timeout(),
         wait_timeout: POOL_WAIT.min(options.redis_timeout()),
+        reads_replicas: options.read_from == ReadFrom::Replica,
         replica_timeout: (options.durability == Durability::Replicated).then(|| options.redis_timeout() / 2),
-    }
+    })
 }
 
 /// Where webhooks may go. Whoever reaches a loopback listener without keys is on this machine already.

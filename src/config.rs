@@ -139,6 +139,11 @@ pub struct Options {
     #[arg(long, env = "STOCKADE_DURABILITY", default_value = "local", global = true)]
     pub durability: Durability,
 
+    /// Where levels of a moment ago are read: where they are decided, or from replicas, which may be behind. Needs a URL of
+    /// Sentinels or of a cluster.
+    #[arg(long, env = "STOCKADE_READ_FROM", default_value = "master", global = true)]
+    pub read_from: ReadFrom,
+
     /// Most connections to Redis of one pool; each worker thread has a pool, and the sweeper.
     #[arg(long, env = "STOCKADE_POOL_SIZE", default_value_t = 8, global = true,
           value_parser = clap::value_parser!(u32).range(1..=1_024))]
@@ -202,6 +207,15 @@ pub enum Durability {
     Local,
     /// One of its replicas, too.
     Replicated,
+}
+
+/// Who is asked for levels of a moment ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReadFrom {
+    /// Who decides about them.
+    Master,
+    /// A replica.
+    Replica,
 }
 
 /// Form of the log.

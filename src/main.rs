@@ -44,7 +44,8 @@ async fn run(config: &Config) -> Result<ExitCode> {
 /// Audits on the given Redis, or on the private one, which is started for this if it does not run.
 async fn audit(options: &Options, sale: Option<&SaleId>, repair: bool) -> Result<ExitCode> {
     let metrics = Arc::new(Metrics::new().context("the metrics are not sound")?);
-    let open = |url| Store::open(&Shared::new(app::pool_config(options, url), metrics));
+    let open =
+        |url| -> Result<Store> { Ok(Store::open(&Shared::new(app::pool_config(options, url)?, metrics))?) };
     let Some(url) = &options.redis_url else {
         let engine = EmbeddedRedis::start(&options.data_dir, Role::Tool).await.context(NO_REDIS)?;
         let code = audit_command::run(&open(engine.url())?, sale, repair).await;
@@ -87,7 +88,7 @@ async fn serve_on(
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let lock_nodes = app::lock_nodes(options, &url)?;
-    let shared = Shared { lock_nodes, ..Shared::new(app::pool_config(options, url), metrics) };
+    let shared = Shared { lock_nodes, ..Shared::new(app::pool_config(options, url)?, metrics) };
     // What the self-test takes and gives back is no customer's: it is counted apart, and nobody sees it.
     let uncounted = Arc::new(Metrics::new().context("the metrics are not sound")?);
     let store =

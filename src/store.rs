@@ -135,6 +135,8 @@ pub struct Store {
     /// Reads for the cache that may be under way, and how long others wait for a turn.
     turns: Arc<Semaphore>,
     turn_wait: Duration,
+    /// Levels of a moment ago come from replicas.
+    reads_replicas: bool,
     /// How long an audit rests after each page: so many times what the page took.
     audit_rests: u32,
 }
@@ -166,6 +168,7 @@ impl Store {
             page_times: shared.page_times,
             turns: Arc::new(Semaphore::new((shared.config.size as usize / 2).max(1))),
             turn_wait: shared.config.wait_timeout,
+            reads_replicas: shared.config.reads_replicas,
             audit_rests: 0,
         })
     }
@@ -188,6 +191,16 @@ impl Store {
     async fn call(&self, script: &Script, cmd: &Cmd) -> Result<Vec<String>, StoreError> {
         let answer = self.committer.pool.get(slot_of(cmd)).await?.call(script, cmd).await;
         reply::texts(self.note(answer)?)
+    }
+
+    /// One script that only reads, on a replica if such are read from. What that cannot answer its master does.
+    async fn call_near(&self, script: &Script, cmd: &Cmd) -> Result<Vec<String>, StoreError> {
+        if let Some(mut lease) = self.committer.pool.near(slot_of(cmd)).await
+            && let Ok(answer) = lease.call(script, cmd).await
+        {
+            return reply::texts(answer);
+        }
+        self.call(script, cmd).await
     }
 
     /// Which server has a stream and what belongs to it, as far as is known.

@@ -22,6 +22,15 @@ struct Found {
     levels: Vec<String>,
 }
 
+/// Who is asked for levels.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// Who decides: as they are now.
+    Master,
+    /// A replica, where such are read from: as they were a moment ago.
+    Near,
+}
+
 /// What there is of a shared page.
 enum Shared {
     Page(LevelPage),
@@ -35,7 +44,11 @@ enum Shared {
 impl Store {
     /// Reads the level of one SKU.
     pub async fn level(&self, sale: &SaleId, sku: &Sku) -> Decided<Level> {
-        let found = match self.read_levels(sale, "one", sku.as_str(), 1).await? {
+        self.level_from(Source::Master, sale, sku).await
+    }
+
+    async fn level_from(&self, source: Source, sale: &SaleId, sku: &Sku) -> Decided<Level> {
+        let found = match self.read_levels(source, sale, "one", sku.as_str(), 1).await? {
             Decision::Done(_, found) => found,
             Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
         };
@@ -48,7 +61,7 @@ impl Store {
     /// Reads a page of levels by name of the SKU.
     pub async fn levels(&self, sale: &SaleId, page: &PageRequest) -> Decided<Page<Level>> {
         let after = page.after.as_deref().unwrap_or_default();
-        self.read_levels(sale, "page", after, page.limit).await?.try_map(|found| {
+        self.read_levels(Source::Master, sale, "page", after, page.limit).await?.try_map(|found| {
             let items = levels_of(found.now, found.levels.iter())?;
             let next = items.last().filter(|_| items.len() == page.limit).map(|level| level.sku.to_string());
             Ok(Page { items, next })
@@ -60,7 +73,7 @@ impl Store {
         let key = (sale, sku);
         let read = async || {
             let _turn = self.turn().await?;
-            self.level(&key.0, &key.1).await?.try_map(|level| json(&level))
+            self.level_from(Source::Near, &key.0, &key.1).await?.try_map(|level| json(&level))
         };
         self.cache.levels.get(&key, self.clock(), read).await
     }
@@ -116,7 +129,12 @@ impl Store {
     /// A page that all processes share; where there is none, as it is now.
     async fn page(&self, (sale, number): &(SaleId, usize)) -> Decided<Arc<LevelPage>> {
         let _turn = self.turn().await?;
-        let shared = match self.shared_page(sale, *number).await {
+        // Replicas are there to be read: each process does so by itself.
+        let shared = match self.reads_replicas {
+            true => Ok(Shared::Others),
+            false => self.shared_page(sale, *number).await,
+        };
+        let shared = match shared {
             // A store that takes no writes can still be read.
             Err(StoreError::NotApplied("store_full" | "store_read_only")) => Shared::Others,
             found => found?,
@@ -129,7 +147,7 @@ impl Store {
         };
         self.cache.shared.miss.increment(1);
         let first = (number * LEVELS_OF_A_PAGE).to_string();
-        let found = match self.read_levels(sale, "ranks", &first, LEVELS_OF_A_PAGE).await? {
+        let found = match self.read_levels(Source::Near, sale, "ranks", &first, LEVELS_OF_A_PAGE).await? {
             Decision::Done(_, found) => found,
             Decision::Refused(refusal) => return Ok(Decision::Refused(refusal)),
         };
@@ -189,13 +207,27 @@ impl Store {
         }
     }
 
-    async fn read_levels(&self, sale: &SaleId, mode: &str, at: &str, limit: usize) -> Decided<Found> {
+    async fn read_levels(
+        &self,
+        source: Source,
+        sale: &SaleId,
+        mode: &str,
+        at: &str,
+        limit: usize,
+    ) -> Decided<Found> {
         let keys = SaleKeys::new(sale);
         let script = &self.scripts().read_levels;
         let mut cmd = script.call(3);
         cmd.arg(keys.rules()).arg(keys.stock()).arg(&keys.skus);
         cmd.arg(self.offset_ms()).arg(mode).arg(at).arg(limit);
-        let mut texts = self.call(script, &cmd).await?;
+        let mut texts = match source {
+            Source::Master => self.call(script, &cmd).await?,
+            Source::Near => match self.call_near(script, &cmd).await? {
+                // A replica may not have heard of it yet.
+                texts if texts.first().is_some_and(|word| word != "found") => self.call(script, &cmd).await?,
+                texts => texts,
+            },
+        };
         match &texts[..] {
             [word, now, generation, count, ..] if word == "found" => {
                 let now = reply::time(now)?;

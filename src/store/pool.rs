@@ -39,6 +39,8 @@ pub struct PoolConfig {
     pub wait_timeout: Duration,
     /// How long a script that writes waits until a replica has it; none: it does not.
     pub replica_timeout: Option<Duration>,
+    /// Levels of a moment ago are read from replicas, where there are any.
+    pub reads_replicas: bool,
 }
 
 /// A bounded set of connections to each server. Cheap to clone.
@@ -49,8 +51,8 @@ pub struct Pool {
 }
 
 enum Servers {
-    /// Has every slot.
-    One(Arc<Node>),
+    /// Has every slot. Beside it a replica of it, if such are read from.
+    One(Arc<Node>, Option<Arc<Node>>),
     Cluster(Cluster),
 }
 
@@ -72,8 +74,9 @@ impl Pool {
         let servers = match address::seeds(&config.url)? {
             Some(seeds) => Servers::Cluster(Cluster::new(seeds, config, metrics)),
             None => {
-                let address = Address::of(&config.url)?;
-                Servers::One(Node::open("redis".to_owned(), address, config, metrics))
+                let node = |address| Node::open("redis".to_owned(), address, config, metrics);
+                let replica = Address::of_replica(&config.url)?.filter(|_| config.reads_replicas);
+                Servers::One(node(Address::of(&config.url)?), replica.map(node))
             }
         };
         Ok(Self { servers: Arc::new(servers), replica_timeout: config.replica_timeout })
@@ -82,6 +85,17 @@ impl Pool {
     /// A connection to whoever has the slot; not applied when none can be had in time.
     pub async fn get(&self, slot: Slot) -> Result<Lease, StoreError> {
         Ok(Lease::new(self.clone(), slot, self.servers.connection(slot).await?))
+    }
+
+    /// A connection to a replica of whoever has the slot, if such are read from and one can be had at once. It may be
+    /// behind, and where it knows better it sends to its master.
+    pub async fn near(&self, slot: Slot) -> Option<Lease> {
+        let node = match &*self.servers {
+            Servers::One(_, replica) => replica.clone().filter(|node| node.is_promising()),
+            Servers::Cluster(cluster) => cluster.replica(slot).await,
+        };
+        let held = node?.connection().await.ok()?;
+        Some(Lease::new(self.clone(), slot, held))
     }
 
     /// Several commands, in one write to each server that is concerned; each has its own answer.
@@ -134,7 +148,7 @@ impl Pool {
     /// Whose the slot was, as far as is known without asking.
     pub fn place_of(&self, slot: Slot) -> Place {
         match &*self.servers {
-            Servers::One(_) => None,
+            Servers::One(..) => None,
             Servers::Cluster(cluster) => cluster.known_owner(slot).map(|node| node.name.clone()),
         }
     }
@@ -142,7 +156,7 @@ impl Pool {
     /// All servers that have slots, as far as is known.
     pub async fn shards(&self) -> Result<Vec<Shard>, StoreError> {
         match &*self.servers {
-            Servers::One(node) => Ok(vec![Shard { name: node.name.clone(), slot: Slot::for_key("") }]),
+            Servers::One(node, _) => Ok(vec![Shard { name: node.name.clone(), slot: Slot::for_key("") }]),
             Servers::Cluster(cluster) => cluster.shards().await,
         }
     }
@@ -152,7 +166,7 @@ impl Servers {
     /// Whose the slot is.
     async fn owner(&self, slot: Slot) -> Result<Arc<Node>, StoreError> {
         match self {
-            Self::One(node) => Ok(Arc::clone(node)),
+            Self::One(node, _) => Ok(Arc::clone(node)),
             Self::Cluster(cluster) => cluster.owner(slot).await,
         }
     }

@@ -176,3 +176,50 @@ async fn what_spans_shards_works_through_http() {
     let ready = api.get("/readyz").await.expect(200, "").body;
     assert_eq!(ready, json!({"status": "ready"}));
 }
+
+/// Levels of a moment ago, of a fresh process each time: none has them in its cache.
+async fn recent_level(shop: &Shop, sku: &str) -> Result<u64, StoreError> {
+    let shared = shared_with(shop.shared.config.url.clone());
+    let config =
+        PoolConfig { reads_replicas: true, wait_timeout: Duration::from_millis(500), ..shared.config };
+    let store = Store::open(&Shared::new(config, shared.metrics)).unwrap();
+    let one = store.recent_level(shop.sale.clone(), sku.parse().unwrap()).await?;
+    let page = PageRequest { limit: 10, after: None };
+    let all = store.recent_levels(shop.sale.clone(), &page).await?;
+    let (Decision::Done(_, one), Decision::Done(_, all)) = (one, all) else { panic!("refused") };
+    let one: serde_json::Value = serde_json::from_slice(&one).unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&all).unwrap();
+    assert_eq!(one["available"], all["items"][0]["available"]);
+    Ok(one["available"].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn levels_can_be_read_from_a_replica() {
+    let mut cluster = RedisCluster::with(1, 1, &EACH_FOR_ITSELF).await;
+    let [master, replica] = [0, 1];
+    let shop = Shop::with(shared_with(cluster.url()), PutSale::default(), &[("red", 100)]).await;
+    shop.hold("one", "red=1").await;
+    eventually("the replica has it", async || {
+        // It is listed only once its master has heard how far it is.
+        let listed: redis::Value = cluster.ask(master, &["CLUSTER", "SLOTS"]).await;
+        format!("{listed:?}").contains(&cluster.address(replica).port().to_string())
+            && cluster.ask::<u64>(master, &["WAIT", "1", "1000"]).await == 1
+    })
+    .await;
+    let commands = async |node: usize| {
+        let info: String = cluster.ask(node, &["INFO", "commandstats"]).await;
+        let calls = |line: &str| {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            matches!(name, "evalsha" | "eval").then(|| rest.split(',').next()?.parse::<u64>().ok())?
+        };
+        info.lines().filter_map(calls).sum::<u64>()
+    };
+    let before = [commands(master).await, commands(replica).await];
+    assert_eq!(recent_level(&shop, "red").await, Ok(99));
+    assert_eq!(commands(master).await, before[0], "the master was left alone");
+    assert!(commands(replica).await > before[1]);
+    // What the replica has not heard of, and what it cannot tell, the master does.
+    cluster.kill(replica);
+    shop.hold("two", "red=1").await;
+    assert_eq!(recent_level(&shop, "red").await, Ok(98));
+}

@@ -21,6 +21,7 @@ pub fn shared_with(url: String) -> Shared {
         response_timeout: Duration::from_secs(5),
         wait_timeout: Duration::from_secs(2),
         replica_timeout: None,
+        reads_replicas: false,
     };
     Shared::new(config, Arc::new(Metrics::new().unwrap()))
 }

@@ -45,6 +45,7 @@ async fn main() {
         response_timeout: Duration::from_secs(2),
         wait_timeout: Duration::from_millis(500),
         replica_timeout: None,
+        reads_replicas: false,
     };
     let metrics = Arc::new(Metrics::new().expect("metrics"));
     let store = Store::open(&Shared::new(config, Arc::clone(&metrics))).expect("a URL");

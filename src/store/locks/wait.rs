@@ -1,6 +1,7 @@
 //! Waiting for a lock: in a task of its own, in a line, with pauses.
 
 use super::*;
+use crate::store::durability::carried;
 use queue::Turn;
 use tokio::sync::oneshot;
 
@@ -18,7 +19,7 @@ impl Store {
     ) -> Decided<Got> {
         let (mut sender, receiver) = oneshot::channel();
         let (store, place, name) = (self.clone(), place.clone(), name.clone());
-        self.committer.runtime.spawn(async move {
+        self.committer.runtime.spawn(carried(async move {
             let begun = Instant::now();
             let turn = store.locks.turn(&place, &name);
             let Some(decided) =
@@ -33,7 +34,7 @@ impl Store {
             if let Err(Ok(Decision::Done(Outcome::Acquired, got))) = sender.send(decided) {
                 store.abandon_lock(&place, &got).await;
             }
-        });
+        }));
         receiver.await.unwrap_or_else(|_| Err(StoreError::Unknown("the wait was dropped".into())))
     }
 

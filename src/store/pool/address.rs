@@ -21,15 +21,28 @@ const SENTINEL_PORT: u16 = 26_379;
 pub enum Address {
     /// To this server.
     Server(Client),
-    /// To the master of this name. Its Sentinels keep their connections between two questions.
-    Master {
+    /// To this server of a cluster, also for reads while it is a replica.
+    Reader(Client),
+    /// To the master of this name, or to one of its replicas. The Sentinels keep their connections between two questions.
+    Watched {
         /// Who knows it.
         sentinels: Mutex<Sentinel>,
         /// What they call it.
         name: String,
         /// How to speak with it.
         settings: SentinelNodeConnectionInfo,
+        /// Which of them.
+        role: Wanted,
     },
+}
+
+/// Whom the Sentinels are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Who decides.
+    Master,
+    /// Who has what was decided a moment ago.
+    Replica,
 }
 
 impl Address {
@@ -39,7 +52,7 @@ impl Address {
     /// one of these.
     pub fn of(url: &str) -> RedisResult<Self> {
         match url.split_once("+sentinel://") {
-            Some((scheme, rest)) => Self::of_master(scheme, rest),
+            Some((scheme, rest)) => Self::watched(scheme, rest, Wanted::Master),
             None => {
                 let info = url.into_connection_info()?;
                 let settings = spoken(info.redis_settings());
@@ -48,7 +61,13 @@ impl Address {
         }
     }
 
-    fn of_master(scheme: &str, rest: &str) -> RedisResult<Self> {
+    /// Any replica of the master that a URL of Sentinels names. None: the URL names no replicas.
+    pub fn of_replica(url: &str) -> RedisResult<Option<Self>> {
+        let watched = url.split_once("+sentinel://");
+        watched.map(|(scheme, rest)| Self::watched(scheme, rest, Wanted::Replica)).transpose()
+    }
+
+    fn watched(scheme: &str, rest: &str, role: Wanted) -> RedisResult<Self> {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (name, database) = path.split_once('/').unwrap_or((path, ""));
@@ -74,20 +93,24 @@ impl Address {
             settings = settings.set_tls_mode(TlsMode::Secure);
         }
         let sentinels = Mutex::new(Sentinel::build(sentinels)?);
-        Ok(Self::Master { sentinels, name: name.to_owned(), settings })
+        Ok(Self::Watched { sentinels, name: name.to_owned(), settings, role })
     }
 
     /// Whether another server may stand there a moment later.
     pub fn may_change(&self) -> bool {
-        matches!(self, Self::Master { .. })
+        matches!(self, Self::Watched { .. })
     }
 
     /// The server that is there now.
     pub async fn client(&self) -> RedisResult<Client> {
         match self {
-            Self::Server(client) => Ok(client.clone()),
-            Self::Master { sentinels, name, settings } => {
-                sentinels.lock().await.async_master_for(name, Some(settings)).await
+            Self::Server(client) | Self::Reader(client) => Ok(client.clone()),
+            Self::Watched { sentinels, name, settings, role } => {
+                let mut sentinels = sentinels.lock().await;
+                match role {
+                    Wanted::Master => sentinels.async_master_for(name, Some(settings)).await,
+                    Wanted::Replica => sentinels.async_replica_rotate_for(name, Some(settings)).await,
+                }
             }
         }
     }
@@ -96,11 +119,15 @@ impl Address {
     pub async fn connect(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
         let client = self.client().await?;
         let mut connection = client.get_multiplexed_async_connection_with_config(config).await?;
-        if let Self::Master { .. } = self {
-            match redis::cmd("ROLE").query_async(&mut connection).await? {
-                Role::Primary { .. } => {}
-                _ => return Err((ErrorKind::Io, "is not the master any more").into()),
+        match self {
+            Self::Watched { role: Wanted::Master, .. } => {
+                match redis::cmd("ROLE").query_async(&mut connection).await? {
+                    Role::Primary { .. } => {}
+                    _ => return Err((ErrorKind::Io, "is not the master any more").into()),
+                }
             }
+            Self::Reader(_) => redis::cmd("READONLY").exec_async(&mut connection).await?,
+            Self::Server(_) | Self::Watched { .. } => {}
         }
         Ok(connection)
     }
@@ -215,7 +242,7 @@ mod tests {
             "redis+sentinel://app:s%40cret@a,b/main?sentinel_user=watch&sentinel_pass=s%40cret",
             "rediss+sentinel://a,b,c/main",
         ] {
-            assert!(matches!(Address::of(url), Ok(Address::Master { name, .. }) if name == "main"), "{url}");
+            assert!(matches!(Address::of(url), Ok(Address::Watched { name, .. }) if name == "main"), "{url}");
         }
         assert!(error("redis+sentinel://a,b").contains("name of the master"));
         assert!(error("redis+sentinel://a/").contains("name of the master"));

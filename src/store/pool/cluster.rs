@@ -39,6 +39,8 @@ struct Known {
     nodes: HashMap<String, Arc<Node>>,
     /// Also of replicas, which can be asked, too.
     names: Vec<String>,
+    /// By the name of their master.
+    replicas: HashMap<String, Vec<String>>,
 }
 
 /// An answer to CLUSTER SLOTS: first and last slot, and the servers that have them, the master first.
@@ -64,6 +66,21 @@ impl Cluster {
     /// Whose the slot was when somebody last said so.
     pub fn known_owner(&self, slot: Slot) -> Option<Arc<Node>> {
         self.known().slots.get(&slot).cloned()
+    }
+
+    /// Somebody who has it, too, if replicas are read from.
+    pub async fn replica(&self, slot: Slot) -> Option<Arc<Node>> {
+        if !self.config.reads_replicas {
+            return None;
+        }
+        let master = self.owner(slot).await.ok()?;
+        let names = self.known().replicas.get(&master.name).cloned().unwrap_or_default();
+        let random = usize::try_from(getrandom::u32().ok()?).ok()?;
+        let node = random.checked_rem(names.len()).and_then(|at| self.node(&names[at]));
+        let node = node.filter(|node| node.is_promising());
+        // There may be others meanwhile.
+        self.is_stale.fetch_or(node.is_none(), Ordering::Relaxed);
+        node
     }
 
     /// Whose the slot is; not applied where nobody has it.
@@ -148,7 +165,9 @@ impl Cluster {
         if let Some(node) = known.nodes.get(name) {
             return Some(Arc::clone(node));
         }
-        let address = Address::Server(Client::open(address::like(self.seeds.first()?, name)?).ok()?);
+        let client = Client::open(address::like(self.seeds.first()?, name)?).ok()?;
+        let reads = self.config.reads_replicas;
+        let address = if reads { Address::Reader(client) } else { Address::Server(client) };
         let node = Node::open(name.to_owned(), address, &self.config, &self.metrics);
         known.nodes.insert(name.to_owned(), Arc::clone(&node));
         Some(node)
@@ -218,6 +237,11 @@ impl Cluster {
         }
         let mut known = self.known();
         known.slots = slots;
+        known.replicas = ranges
+            .iter()
+            .filter_map(|(_, _, servers)| servers.split_first())
+            .map(|(master, replicas)| (master.clone(), replicas.to_vec()))
+            .collect();
         known.names = ranges.into_iter().flat_map(|(_, _, servers)| servers).collect();
         known.names.sort_unstable();
         known.names.dedup();

@@ -19,7 +19,12 @@ pub struct Node {
     address: Arc<Address>,
     config: PoolConfig,
     pool: bb8::Pool<Manager>,
+    /// When it last gave no connection.
+    failed_at: Mutex<Option<Instant>>,
 }
+
+/// So long a replica that gave no connection is left alone.
+const FAILED_FOR: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Connects when it is first used.
@@ -40,7 +45,7 @@ impl Node {
             .retry_connection(true)
             .error_sink(Box::new(Complaints::default()))
             .build_unchecked(manager);
-        Arc::new(Self { name, address, config: config.clone(), pool })
+        Arc::new(Self { name, address, config: config.clone(), pool, failed_at: Mutex::default() })
     }
 
     /// Whether another server may stand there a moment later.
@@ -50,10 +55,19 @@ impl Node {
 
     /// From the pool; not applied when none can be had in time.
     pub async fn connection(&self) -> Result<Held, StoreError> {
-        let connection = self.pool.get_owned().await.map_err(|_| StoreError::unreachable())?;
+        let Ok(connection) = self.pool.get_owned().await else {
+            *self.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            return Err(StoreError::unreachable());
+        };
         connection.metrics.pool_connections("idle", -1);
         connection.metrics.pool_connections("in_use", 1);
         Ok(Held(connection))
+    }
+
+    /// Whether it has not failed a moment ago.
+    pub fn is_promising(&self) -> bool {
+        let failed_at = *self.failed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        failed_at.is_none_or(|at| at.elapsed() >= FAILED_FOR)
     }
 
     /// Outside the pool, for calls that may block the connection for up to `blocking`.

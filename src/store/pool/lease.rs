@@ -119,8 +119,8 @@ impl Lease {
         self.turns += 1;
         let is_to_wait = match &*self.pool.servers {
             // It says so until it is through with its data.
-            Servers::One(node) if !node.may_change() => return None,
-            Servers::One(_) => {
+            Servers::One(node, _) if !node.may_change() => return None,
+            Servers::One(..) => {
                 // Other than the one that we have: that is a replica by now.
                 self.held.note(error);
                 true

@@ -137,8 +137,17 @@ class Cluster:
     def failover(self, master):
         """Lets a replica take over without loss, and says which."""
         replica = eventually(lambda: self.replicas_of(master), "there is a replica")[0]
-        self.ask(replica, "CLUSTER", "FAILOVER")
-        eventually(lambda: (self.role(replica), self.role(master)) == ("master", "slave"), "they have changed places")
+        asked = None
+
+        def has_followed():
+            nonlocal asked
+            # It gives up by itself after five seconds, for instance when the others were too busy to vote.
+            if asked is None or time.monotonic() - asked > 6:
+                self.ask(replica, "CLUSTER", "FAILOVER")
+                asked = time.monotonic()
+            return self.role(replica) == "master"
+        eventually(has_followed, "the replica is the master")
+        eventually(lambda: self.role(master) == "slave", "the master is a replica")
         return replica
 
     def move_slot(self, slot, to, batch=10, between=None):

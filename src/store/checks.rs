@@ -2,8 +2,8 @@
 
 mod notifier;
 mod parts;
+mod server;
 
-use super::health::read_info;
 use super::keys::SaleKeys;
 use super::pool::{Shard, Slot};
 use super::sweep::{EventsKept, Purge};
@@ -11,12 +11,9 @@ use super::{ReservationFilter, Store, StoreError, ids};
 use crate::domain::sale::{PutSale, SkuSpec, Skus};
 use crate::domain::*;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 /// Begin of a self-test's sale, which no caller's can have; the sweeper removes what a killed one left.
 pub const SELF_TEST: &str = "_selftest-";
-/// Oldest server version that runs the scripts.
-const VERSION_MIN: u64 = 7;
 
 /// Whether a sale is nobody's: its events are not told.
 pub fn is_internal(sale: &SaleId) -> bool {
@@ -32,10 +29,6 @@ pub fn is_abandoned(sale: &SaleId, now: Timestamp) -> bool {
         sale.as_str().strip_prefix(SELF_TEST).and_then(|rest| rest.split('-').next()?.parse::<i64>().ok());
     begun.is_some_and(|begun| now.as_ms() - begun > SELF_TEST_MS_MAX)
 }
-
-/// A server that loads a large file is waited for so long at the start.
-const LOADING_MAX: Duration = Duration::from_secs(600);
-const LOADING_PAUSE: Duration = Duration::from_millis(100);
 
 /// A server with one slot alone would need some 16,384 tries.
 const NAMES_TRIED_MAX: usize = 100_000;
@@ -79,61 +72,6 @@ impl Store {
         };
         let mut names = names.filter(is_there);
         names.next().unwrap_or_else(|| SaleId::internal("_ready"))
-    }
-
-    /// Checks the server; what is weaker than promised is said, a line each.
-    pub async fn check_server(&self) -> Result<Vec<String>, CheckError> {
-        let info = self.loaded_info().await?;
-        let get = |name: &str| info.get(name).map(String::as_str).unwrap_or_default();
-        let version = get("redis_version");
-        if version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0) < VERSION_MIN {
-            return Err(CheckError::Unfit(format!("Redis {version} is too old: 7.0 or newer is needed")));
-        }
-        if get("maxmemory_policy") != "noeviction" {
-            let policy = get("maxmemory_policy");
-            return Err(CheckError::Unfit(format!(
-                "maxmemory-policy is {policy}, which may evict stock: set it to noeviction"
-            )));
-        }
-        let mut warnings = Vec::new();
-        if get("aof_enabled") != "1" {
-            warnings.push("appendonly is off: what is acknowledged is lost when Redis is killed".to_owned());
-        } else if let Some(fsync) = self.appendfsync().await.filter(|fsync| fsync != "always") {
-            warnings.push(format!("appendfsync is {fsync}: about a second is lost when the machine fails"));
-        }
-        if get("maxmemory") == "0" {
-            warnings.push("maxmemory is not set: a full machine kills Redis instead of refusing".to_owned());
-        }
-        Ok(warnings)
-    }
-
-    /// INFO, once the server has read its data: before that it answers, but about defaults.
-    async fn loaded_info(&self) -> Result<BTreeMap<String, String>, StoreError> {
-        let begun = Instant::now();
-        loop {
-            let info = self.info().await?;
-            if info.get("loading").is_none_or(|loading| loading == "0") {
-                return Ok(info);
-            }
-            if begun.elapsed() > LOADING_MAX {
-                return Err(StoreError::NotApplied("store_loading"));
-            }
-            tokio::time::sleep(LOADING_PAUSE).await;
-        }
-    }
-
-    async fn info(&self) -> Result<BTreeMap<String, String>, StoreError> {
-        let mut cmd = redis::cmd("INFO");
-        cmd.arg("server").arg("memory").arg("persistence");
-        read_info(self.query(&cmd).await?)
-    }
-
-    /// Managed Redis forbids CONFIG; then it stays unsaid.
-    async fn appendfsync(&self) -> Option<String> {
-        let mut cmd = redis::cmd("CONFIG");
-        cmd.arg("GET").arg("appendfsync");
-        let values: BTreeMap<String, String> = redis::from_redis_value(self.query(&cmd).await.ok()?).ok()?;
-        values.get("appendfsync").cloned()
     }
 
     /// Runs every script once in a sale of its own, as the configured user, and removes it.

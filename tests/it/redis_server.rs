@@ -12,6 +12,10 @@ use stockade::embedded_redis::{Options, find_server};
 
 use crate::sandbox::{Sandbox, eventually_blocking, signal};
 
+/// The users that are shipped, for `--aclfile`.
+pub const USERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis/users.acl");
+/// Their password in that file.
+pub const PASSWORD: &str = "CHANGE_ME";
 const SOCKET_FILE: &str = "redis.sock";
 /// Another process may take a port between our finding it free and the server's binding it.
 const START_TRIES_MAX: usize = 5;

@@ -1,9 +1,12 @@
 //! The self-test that runs at start is itself run on every server that we promise to work with.
 
-use crate::redis_server::{RedisServer, ServerOptions, valkey_program};
+use crate::redis_cluster::RedisCluster;
+use crate::redis_server::{PASSWORD, RedisServer, ServerOptions, USERS, valkey_program};
+use crate::sandbox::eventually;
 use crate::shop::redis_cmd;
 use crate::support::{shared_with, store_on};
 use stockade::domain::Switch;
+use stockade::store::checks::CheckError;
 use stockade::store::{EventsAfter, Store, live};
 
 #[tokio::test]
@@ -17,15 +20,15 @@ async fn passes_on_valkey() {
     store_on(&server).self_test().await.unwrap();
 }
 
-/// README says what a user of Redis must be allowed to do: with exactly these rights everything runs, live events too.
+fn with_shipped_users() -> Vec<String> {
+    ["--aclfile", USERS].map(String::from).to_vec()
+}
+
+/// With exactly the rights of the user that is shipped everything runs, live events too.
 #[tokio::test]
-async fn passes_as_the_user_that_the_readme_makes() {
-    let server = RedisServer::start();
-    let readme = include_str!("../../README.md");
-    let line = readme.lines().find(|line| line.starts_with("ACL SETUSER stockade")).unwrap();
-    let words: Vec<&str> = line.split(' ').collect();
-    let () = redis_cmd(&mut server.connection().await, &words).await;
-    let shared = shared_with(format!("{}?user=stockade&pass=secret", server.url()));
+async fn passes_as_the_user_that_is_shipped() {
+    let server = RedisServer::with(ServerOptions { args: with_shipped_users(), ..Default::default() });
+    let shared = shared_with(format!("{}?user=stockade&pass={PASSWORD}", server.url()));
     let store = Store::open(&shared).unwrap();
     store.check_server().await.unwrap();
     let health = store.redis_health().await.unwrap();
@@ -44,17 +47,19 @@ async fn passes_as_the_user_that_the_readme_makes() {
 
 /// Whoever steals its password can do what Stockade does, to keys of Stockade, and no more.
 #[tokio::test]
-async fn the_user_that_the_readme_makes_may_do_nothing_else() {
-    let server = RedisServer::start();
+async fn the_user_that_is_shipped_may_do_nothing_else() {
+    let server = RedisServer::with(ServerOptions { args: with_shipped_users(), ..Default::default() });
     let mut redis = server.connection().await;
-    let line = include_str!("../../README.md").lines().find(|line| line.starts_with("ACL SETUSER stockade"));
-    let () = redis_cmd(&mut redis, &line.unwrap().split(' ').collect::<Vec<_>>()).await;
     let mut may = async |command: &str| {
         let words: Vec<&str> = ["ACL", "DRYRUN", "stockade"].into_iter().chain(command.split(' ')).collect();
         let said: String = redis_cmd(&mut redis, &words).await;
         said == "OK"
     };
     for command in ["GET st:sales", "HSET st:{a}:stock a:a 1", "PUBLISH st:barriers x", "TIME"] {
+        assert!(may(command).await, "{command}");
+    }
+    // What is asked only of servers behind Sentinels, in a cluster, or with replicas.
+    for command in ["ROLE", "CLUSTER SLOTS", "CLUSTER INFO", "ASKING", "READONLY", "WAIT 1 100"] {
         assert!(may(command).await, "{command}");
     }
     for command in [
@@ -88,4 +93,56 @@ async fn the_user_that_the_readme_makes_may_do_nothing_else() {
     ] {
         assert!(!may(command).await, "{command}");
     }
+}
+
+/// Of a server of tests, which has no limit of memory.
+const NO_LIMIT: &str = "maxmemory is not set: a full machine kills Redis instead of refusing";
+
+#[tokio::test]
+async fn replicas_that_no_write_needs_are_remarked_on() {
+    let server =
+        |args: Vec<String>| RedisServer::with(ServerOptions { tcp: true, args, ..Default::default() });
+    let master = server(Vec::new());
+    let store = store_on(&master);
+    assert_eq!(store.check_server().await.unwrap(), [NO_LIMIT]);
+    let port = master.port().to_string();
+    let _replica = server(["--replicaof", "127.0.0.1", &port].map(String::from).to_vec());
+    eventually("the replica is there", async || store.check_server().await.unwrap().len() == 2).await;
+    let said = store.check_server().await.unwrap();
+    assert!(said[1].contains("min-replicas-to-write is 0") && said[1].contains("lost"), "{said:?}");
+    let set = ["CONFIG", "SET", "min-replicas-to-write", "1"];
+    let () = redis_cmd(&mut master.connection().await, &set).await;
+    assert_eq!(store.check_server().await.unwrap(), [NO_LIMIT]);
+}
+
+#[tokio::test]
+async fn each_shard_of_a_cluster_is_checked() {
+    let args = ["--aclfile", USERS, "--maxmemory", "100mb", "--cluster-require-full-coverage", "no"];
+    let mut cluster = RedisCluster::with(2, 0, &args).await;
+    let url = cluster.url().replace("://", &format!("://stockade:{PASSWORD}@"));
+    let store = Store::open(&shared_with(url)).unwrap();
+    assert_eq!(store.check_server().await.unwrap(), [""; 0]);
+    store.self_test().await.unwrap();
+
+    cluster
+        .ask::<()>(1, &["CONFIG", "SET", "appendfsync", "no", "cluster-require-full-coverage", "yes"])
+        .await;
+    let second = cluster.address(1);
+    let said = store.check_server().await.unwrap();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with(&format!("{second}: appendfsync is no")), "{said:?}");
+    assert!(said[1].starts_with(&format!("{second}: cluster-require-full-coverage is yes")), "{said:?}");
+    cluster.ask::<()>(1, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    let refused = store.check_server().await.unwrap_err();
+    assert!(
+        matches!(&refused, CheckError::Unfit(why) if why.starts_with(&format!("{second}: "))),
+        "{refused}"
+    );
+
+    cluster.kill(1);
+    let said = store.check_server().await.unwrap();
+    assert!(
+        matches!(&said[..], [one] if one.starts_with(&format!("{second}: could not be checked"))),
+        "{said:?}"
+    );
 }

@@ -1,6 +1,6 @@
-//! A real Sentinel set: the store follows the master, wherever it is.
+//! A real Sentinel set: the store follows the master, wherever it is. All are the users that are shipped, and may do no more.
 
-use crate::redis_server::{RedisServer, ServerOptions, installed_program};
+use crate::redis_server::{PASSWORD, RedisServer, ServerOptions, USERS, installed_program};
 use crate::sandbox::{Sandbox, eventually, own_address};
 use crate::shop::*;
 use crate::support::shared_with;
@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 use stockade::domain::*;
 
 const SENTINELS: usize = 3;
+/// Of a user of the Sentinels themselves.
+const WATCH_PASSWORD: &str = "watched";
 
 /// Two servers, one the other's replica, and three Sentinels that watch over them.
 struct Watched {
@@ -21,11 +23,14 @@ struct Watched {
 
 impl Watched {
     async fn start() -> Self {
-        let server =
-            |args: Vec<String>| RedisServer::with(ServerOptions { tcp: true, args, ..Default::default() });
-        let first = server(Vec::new());
+        let server = |more: &[&str]| {
+            let users = ["--aclfile", USERS, "--masteruser", "replica", "--masterauth", PASSWORD];
+            let args = users.iter().chain(more).map(|word| (*word).to_owned()).collect();
+            RedisServer::with(ServerOptions { tcp: true, args, ..Default::default() })
+        };
+        let first = server(&[]);
         let master_port = first.port().to_string();
-        let second = server(["--replicaof", "127.0.0.1", &master_port].map(String::from).to_vec());
+        let second = server(&["--replicaof", "127.0.0.1", &master_port]);
         let sandbox = Sandbox::new();
         let sentinels: Vec<SocketAddr> = (0..SENTINELS).map(|_| own_address()).collect();
         for address in &sentinels {
@@ -33,6 +38,8 @@ impl Watched {
             std::fs::create_dir(&folder).unwrap();
             let settings = format!(
                 "bind {}\nport {}\nlogfile sentinel.log\nsentinel announce-ip {}\nsentinel monitor main 127.0.0.1 {master_port} 2\n\
+                 sentinel auth-user main sentinel\nsentinel auth-pass main {PASSWORD}\n\
+                 user watch on >{WATCH_PASSWORD} -@all +role +sentinel|masters +sentinel|slaves\n\
                  sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n",
                 address.ip(),
                 address.port(),
@@ -73,7 +80,8 @@ impl Watched {
 
     fn url(&self) -> String {
         let sentinels: Vec<String> = self.sentinels.iter().map(SocketAddr::to_string).collect();
-        format!("redis+sentinel://{}/main", sentinels.join(","))
+        let query = format!("sentinel_user=watch&sentinel_pass={WATCH_PASSWORD}");
+        format!("redis+sentinel://stockade:{PASSWORD}@{}/main?{query}", sentinels.join(","))
     }
 
     /// Waits until the replica has all that the master has answered.

@@ -5,7 +5,7 @@ use crate::sandbox::{Sandbox, eventually, own_address};
 use crate::shop::*;
 use crate::support::shared_with;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use stockade::domain::*;
 
 const SENTINELS: usize = 3;
@@ -17,6 +17,7 @@ struct Watched {
     servers: [RedisServer; 2],
     /// The address that each also tells the others: they vote only if they reach each other.
     sentinels: Vec<SocketAddr>,
+    _running: Vec<Child>,
     /// Where the Sentinels run, as long as this lives.
     _sandbox: Sandbox,
 }
@@ -25,7 +26,8 @@ impl Watched {
     async fn start() -> Self {
         let server = |more: &[&str]| {
             let users = ["--aclfile", USERS, "--masteruser", "replica", "--masterauth", PASSWORD];
-            let args = users.iter().chain(more).map(|word| (*word).to_owned()).collect();
+            let users = users.iter().chain(&["--repl-diskless-sync-delay", "0"]);
+            let args = users.chain(more).map(|word| (*word).to_owned()).collect();
             RedisServer::with(ServerOptions { tcp: true, args, ..Default::default() })
         };
         let first = server(&[]);
@@ -33,6 +35,7 @@ impl Watched {
         let second = server(&["--replicaof", "127.0.0.1", &master_port]);
         let sandbox = Sandbox::new();
         let sentinels: Vec<SocketAddr> = (0..SENTINELS).map(|_| own_address()).collect();
+        let mut running = Vec::new();
         for address in &sentinels {
             let folder = sandbox.path().join(address.port().to_string());
             std::fs::create_dir(&folder).unwrap();
@@ -49,9 +52,9 @@ impl Watched {
             let mut sentinel = Command::new(installed_program());
             sentinel.args(["sentinel.conf", "--sentinel"]).current_dir(folder);
             sentinel.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            sentinel.spawn().unwrap();
+            running.push(sentinel.spawn().unwrap());
         }
-        let watched = Self { servers: [first, second], sentinels, _sandbox: sandbox };
+        let watched = Self { servers: [first, second], sentinels, _running: running, _sandbox: sandbox };
         eventually("the Sentinels know the replica and each other", async || watched.is_complete().await)
             .await;
         watched
@@ -59,8 +62,10 @@ impl Watched {
 
     /// Whether each Sentinel sees one replica that can be promoted, and all the others.
     async fn is_complete(&self) -> bool {
-        for sentinel in &self.sentinels {
-            let Some(master) = ask(sentinel, &["SENTINEL", "MASTER", "main"]).await else { return false };
+        for at in 0..SENTINELS {
+            let Some(master) = self.ask_sentinel(at, &["SENTINEL", "MASTER", "main"]).await else {
+                return false;
+            };
             let master: std::collections::BTreeMap<String, String> = redis::from_redis_value(master).unwrap();
             if master["num-slaves"] != "1"
                 || master["num-other-sentinels"] != "2"
@@ -68,7 +73,9 @@ impl Watched {
             {
                 return false;
             }
-            let Some(replicas) = ask(sentinel, &["SENTINEL", "REPLICAS", "main"]).await else { return false };
+            let Some(replicas) = self.ask_sentinel(at, &["SENTINEL", "REPLICAS", "main"]).await else {
+                return false;
+            };
             let replicas: Vec<std::collections::BTreeMap<String, String>> =
                 redis::from_redis_value(replicas).unwrap();
             if replicas[0]["flags"] != "slave" || replicas[0]["master-link-status"] != "ok" {
@@ -97,16 +104,20 @@ impl Watched {
         eventually("the replica has it all", reached).await;
     }
 
-    async fn role(&self, at: usize) -> String {
-        let role: redis::Value = redis_cmd(&mut self.servers[at].connection().await, &["ROLE"]).await;
-        let redis::Value::Array(role) = role else { panic!("{role:?}") };
-        redis::from_redis_value(role[0].clone()).unwrap()
+    /// None at the moment in which it changes: Sentinels end all connections then.
+    async fn role(&self, at: usize) -> Option<String> {
+        let redis::Value::Array(role) = ask(&self.servers[at].url(), &["ROLE"]).await? else { return None };
+        redis::from_redis_value(role.into_iter().next()?).ok()
+    }
+
+    async fn ask_sentinel(&self, at: usize, words: &[&str]) -> Option<redis::Value> {
+        ask(&format!("redis://{}", self.sentinels[at]), words).await
     }
 }
 
-/// None where it does not answer yet.
-async fn ask(sentinel: &SocketAddr, words: &[&str]) -> Option<redis::Value> {
-    let client = redis::Client::open(format!("redis://{sentinel}")).unwrap();
+/// None where nobody answers.
+async fn ask(url: &str, words: &[&str]) -> Option<redis::Value> {
+    let client = redis::Client::open(url).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.ok()?;
     redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await.ok()
 }
@@ -143,10 +154,11 @@ async fn a_killed_master_is_followed_by_its_replica() {
     for number in 0..10 {
         taken.push(take_in_the_end(&shop, &format!("after-{number}")).await);
     }
-    assert_eq!(watched.role(1).await, "master");
+    assert_eq!(watched.role(1).await.as_deref(), Some("master"));
     // The old master comes back with what it had, and is told what has happened since.
     watched.servers[0].restart();
-    eventually("the old master is a replica", async || watched.role(0).await == "slave").await;
+    eventually("the old master is a replica", async || watched.role(0).await.as_deref() == Some("slave"))
+        .await;
     taken.push(shop.hold("last", "red=1").await.id);
     assert_eq!(shop.level("red").await, [79, 21, 0, 100]);
     for id in taken {
@@ -165,10 +177,11 @@ async fn connections_to_an_old_master_are_given_up() {
     let shop = Shop::with(shared_with(watched.url()), PutSale::default(), &[("red", 100)]).await;
     let first = shop.hold("first", "red=1").await.id;
     watched.are_level(0).await;
-    let promoted = ask(&watched.sentinels[0], &["SENTINEL", "FAILOVER", "main"]).await;
+    let promoted = watched.ask_sentinel(0, &["SENTINEL", "FAILOVER", "main"]).await;
     assert_eq!(promoted, Some(redis::Value::Okay));
-    eventually("the replica is the master", async || watched.role(1).await == "master").await;
-    eventually("the master is a replica", async || watched.role(0).await == "slave").await;
+    eventually("the replica is the master", async || watched.role(1).await.as_deref() == Some("master"))
+        .await;
+    eventually("the master is a replica", async || watched.role(0).await.as_deref() == Some("slave")).await;
     // All that the store has are connections to a server that is a replica now.
     let second = take_in_the_end(&shop, "second").await;
     assert_eq!(take_in_the_end(&shop, "first").await, first);

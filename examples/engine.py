@@ -107,8 +107,8 @@ class Stockade(Process):
 class Caller:
     """A client with one kept connection, as a storefront has."""
 
-    def __init__(self, port):
-        self.port, self.connection = port, None
+    def __init__(self, port, token=None):
+        self.port, self.token, self.connection = port, token, None
 
     def call(self, method, path, body=None, key=None):
         answer, raw = self.fetch(method, path, body, key)
@@ -117,6 +117,7 @@ class Caller:
     def fetch(self, method, path, body=None, key=None):
         """The answer (status and headers) and its body as it is."""
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
+        headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
         raw = None if body is None else json.dumps(body)
         try:
             self.connection = self.connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)

@@ -13,8 +13,8 @@ class World:
     """Sales, reservations, orders, locks, barriers and webhooks in several states, under names of their own: whatever the
     calls before did to theirs, the next world is as this one was."""
 
-    def __init__(self, port, number):
-        self.caller, self.number, self.calls = Caller(port), number, 0
+    def __init__(self, port, token, number):
+        self.caller, self.number, self.calls = Caller(port, token), number, 0
         open_sale, paused = f"open-{number}", f"paused-{number}"
         self.names = {"sale": [open_sale, open_sale, open_sale, paused, f"over-{number}"], "sku": ["many", "many", "few", "none"],
                       "buyer": ["ann", "bob"], "participant": ["p1", "p2", "p3"]}

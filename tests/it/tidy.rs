@@ -186,3 +186,26 @@ fn the_readme_tells_every_metric() {
         assert!(readme.contains(&format!("`{}", metric.name)), "{}", metric.name);
     }
 }
+
+/// `module::of::tests::function`, below `tests/it` unless it begins with `src`.
+fn is_a_test(name: &str) -> bool {
+    let (module, function) = name.rsplit_once("::").unwrap();
+    let file = format!("{}.rs", module.replace("::", "/"));
+    let file = if file.starts_with("src/") { file } else { format!("tests/it/{file}") };
+    let source = fs::read_to_string(root().join(file)).unwrap_or_default();
+    let mut lines = source.lines().zip(source.lines().skip(1));
+    lines.any(|(above, line)| above.contains("test") && line.contains(&format!("fn {function}(")))
+}
+
+#[test]
+fn the_tests_that_the_security_page_names_are_there() {
+    let page = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 20, "{}", rows.len());
+    for row in rows {
+        let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let tests: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "nothing shows it: {row}");
+        tests.into_iter().for_each(|test| assert!(is_a_test(test), "{test} is no test"));
+    }
+}

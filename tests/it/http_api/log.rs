@@ -1,7 +1,8 @@
 //! What callers send cannot forge lines of the log, nor steer the terminal of whoever reads it.
 
+use crate::redis_server::RedisServer;
 use crate::service::{Sale, Service, ServiceOptions, Wire, lines};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Begins a line of its own, if it may, and clears the screen.
 const FORGED: &str = "\r\n\x1b[2JFORGED\u{85}FORGED";
@@ -11,8 +12,10 @@ const SECRET: &str = "0123456789abcdef.not-for-the-log";
 #[tokio::test]
 async fn text_of_callers_stays_in_its_line() {
     for form in ["pretty", "json"] {
+        let redis = RedisServer::start();
         let env = vec![("RUST_LOG", "debug".to_owned()), ("STOCKADE_LOG", form.to_owned())];
-        let service = Service::with(ServiceOptions { env, ..ServiceOptions::default() }).await;
+        let options = ServiceOptions { redis_url: Some(redis.url()), env, ..ServiceOptions::default() };
+        let service = Service::with(options).await;
         let sale = Sale::of(&service.api(), 5).await;
         let before = service.log().lines().count();
         for path in [
@@ -40,10 +43,18 @@ async fn text_of_callers_stays_in_its_line() {
                 let _ = wire.answer().await;
             }
         }
+        // Failures are logged at every level.
+        drop(redis);
+        for place in [FORGED_IN_PATH, "a/stock/%C2%85FORGED"] {
+            service.api().get(&format!("/v1/sales/{place}")).await;
+        }
+        sale.get("").await.expect(503, "store_unavailable");
         let log = service.log();
         assert!(log.lines().count() > before, "nothing is logged:\n{log}");
         let steers = |c: char| c != '\n' && c.is_control();
         assert!(!log.contains(steers) && !log.lines().any(|line| line.starts_with("FORGED")), "{log}");
         assert!(!log.contains(SECRET), "{log}");
+        let is_whole = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object());
+        assert!(form == "pretty" || log.lines().all(is_whole), "{log}");
     }
 }

@@ -143,15 +143,19 @@ class Caller:
         self.connection = None
 
 
+def server():
+    """The program of a Redis or a Valkey."""
+    local = os.path.join(ROOT, ".tools", "bin", "valkey-server")
+    named = os.environ.get("STOCKADE_REDIS_SERVER")
+    return named or shutil.which("redis-server") or shutil.which("valkey-server") or local
+
+
 class Redis(Process):
     """A bare Redis with the durable settings that Stockade ships, so that the comparison is about the script."""
 
     def __init__(self, home, *settings):
-        local = os.path.join(ROOT, ".tools", "bin", "valkey-server")
-        named = os.environ.get("STOCKADE_REDIS_SERVER")
-        binary = named or shutil.which("redis-server") or shutil.which("valkey-server") or local
         self.path = os.path.join(home, "redis.sock")
-        super().__init__([binary, "--port", "0", "--unixsocket", self.path, "--dir", home, "--appendonly", "yes",
+        super().__init__([server(), "--port", "0", "--unixsocket", self.path, "--dir", home, "--appendonly", "yes",
                           "--appendfsync", "always", "--save", "", *settings], os.path.join(home, "redis.log"))
 
     def wait_ready(self):

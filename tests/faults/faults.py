@@ -5,10 +5,13 @@ All that is chosen comes from SEED; the same seed draws the same plans, and each
 
 import contextlib
 import json
+import os
 import pathlib
+import platform
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +20,7 @@ import traceback
 import matrix
 import plan
 import table
-from processes import MEMORY, ROOT
+from processes import MEMORY, ROOT, engine
 from scenario import Result, Run
 
 KNOBS = {"SECONDS": "600", "SEED": "", "ROWS": "", "RUN": "", "OUT": ""}
@@ -32,6 +35,7 @@ def main(arguments):
     rows = chosen(knobs["ROWS"])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))    # so that nothing that was started is left
     print(f"SEED={seed} SECONDS={knobs['SECONDS']} ROWS={','.join(row.name for row in rows)}", flush=True)
+    print(about(), flush=True)
     results = {row.name: [] for row in rows}
     ends, failed = time.monotonic() + float(knobs["SECONDS"]), []
     for place, row in enumerate(rows):
@@ -46,9 +50,17 @@ def main(arguments):
             number += 1
     print(table.text(rows, results))
     if knobs["OUT"]:
-        pathlib.Path(knobs["OUT"]).write_text(json.dumps(table.document(rows, results, seed), indent=1) + "\n")
+        pathlib.Path(knobs["OUT"]).write_text(json.dumps({"seed": seed, "seconds": knobs["SECONDS"], "machine": about()} | table.document(rows, results), indent=1) + "\n")
     if failed:
         raise SystemExit("\n".join(["", "not so:", *failed]))
+
+
+def about():
+    """What it ran on."""
+    server = subprocess.run([engine.server(), "--version"], capture_output=True, text=True).stdout.strip()
+    version = " ".join(word for word in server.split() if word.startswith("v="))
+    return (f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, {os.path.basename(engine.server())} {version}, "
+            f"Python {platform.python_version()}, files in {MEMORY or tempfile.gettempdir()}")
 
 
 def chosen(names):

@@ -47,5 +47,5 @@ def notes(rows, results):
     return ["", *found] if found else []
 
 
-def document(rows, results, seed):
-    return {"seed": seed, "rows": {row.name: {"fault": row.fault, "runs": [asdict(result) for result in results[row.name]]} for row in rows}}
+def document(rows, results):
+    return {"rows": {row.name: {"fault": row.fault, "runs": [asdict(result) for result in results[row.name]]} for row in rows}}

@@ -24,13 +24,18 @@ struct Watched {
 
 impl Watched {
     async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With these settings of the first master.
+    async fn with(settings: &[&str]) -> Self {
         let server = |more: &[&str]| {
             let users = ["--aclfile", USERS, "--masteruser", "replica", "--masterauth", PASSWORD];
             let users = users.iter().chain(&["--repl-diskless-sync-delay", "0"]);
             let args = users.chain(more).map(|word| (*word).to_owned()).collect();
             RedisServer::with(ServerOptions { tcp: true, args, ..Default::default() })
         };
-        let first = server(&[]);
+        let first = server(settings);
         let master_port = first.port().to_string();
         let second = server(&["--replicaof", "127.0.0.1", &master_port]);
         let sandbox = Sandbox::new();
@@ -187,5 +192,31 @@ async fn connections_to_an_old_master_are_given_up() {
     assert_eq!(take_in_the_end(&shop, "first").await, first);
     assert_ne!(second, first);
     assert_eq!(shop.level("red").await, [98, 2, 0, 100]);
+    shop.assert_books_balance().await;
+}
+
+/// For a while, or for ever if it can't be told, an old master takes writes that are not kept.
+#[tokio::test]
+async fn an_old_master_that_still_believes_in_itself_is_left() {
+    // Nobody can make a replica of it.
+    let watched =
+        Watched::with(&["--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", ""]).await;
+    let shop = Shop::with(shared_with(watched.url()), PutSale::default(), &[("red", 100)]).await;
+    shop.hold("first", "red=1").await;
+    watched.are_level(0).await;
+    let promoted = ask(&watched.sentinels[0], &["SENTINEL", "FAILOVER", "main"]).await;
+    assert_eq!(promoted, Some(redis::Value::Okay));
+    eventually("the replica is the master", async || watched.role(1).await == "master").await;
+    let stock = shop.key("stock");
+    let mut number = 0;
+    eventually("units are taken from the new master", async || {
+        number += 1;
+        take_in_the_end(&shop, &format!("later-{number}")).await;
+        let held: u64 =
+            redis_cmd(&mut watched.servers[1].connection().await, &["HGET", &stock, "red:h"]).await;
+        held > 1
+    })
+    .await;
+    assert_eq!(watched.role(0).await, "master");
     shop.assert_books_balance().await;
 }

@@ -12,10 +12,16 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
     ProtocolVersion, RedisConnectionInfo, RedisError, RedisResult, Role, TlsMode,
 };
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 /// Where a Sentinel listens, unless its address says otherwise.
 const SENTINEL_PORT: u16 = 26_379;
+/// How long a connection may lead to a master that has been replaced without anything having failed.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// A caller waits for that.
+const ASK_WAIT: Duration = Duration::from_millis(100);
 
 /// Where connections go.
 pub enum Address {
@@ -33,6 +39,8 @@ pub enum Address {
         settings: SentinelNodeConnectionInfo,
         /// Which of them.
         role: Wanted,
+        /// Where it is.
+        known: std::sync::Mutex<Known>,
     },
 }
 
@@ -43,6 +51,13 @@ pub enum Wanted {
     Master,
     /// Who has what was decided a moment ago.
     Replica,
+}
+
+/// What Sentinels said last.
+#[derive(Default)]
+pub struct Known {
+    server: String,
+    asked_at: Option<Instant>,
 }
 
 impl Address {
@@ -93,7 +108,8 @@ impl Address {
             settings = settings.set_tls_mode(TlsMode::Secure);
         }
         let sentinels = Mutex::new(Sentinel::build(sentinels)?);
-        Ok(Self::Watched { sentinels, name: name.to_owned(), settings, role })
+        let known = Default::default();
+        Ok(Self::Watched { sentinels, name: name.to_owned(), settings, role, known })
     }
 
     /// Whether another server may stand there a moment later.
@@ -105,18 +121,36 @@ impl Address {
     pub async fn client(&self) -> RedisResult<Client> {
         match self {
             Self::Server(client) | Self::Reader(client) => Ok(client.clone()),
-            Self::Watched { sentinels, name, settings, role } => {
+            Self::Watched { sentinels, name, settings, role, known } => {
                 let mut sentinels = sentinels.lock().await;
-                match role {
-                    Wanted::Master => sentinels.async_master_for(name, Some(settings)).await,
-                    Wanted::Replica => sentinels.async_replica_rotate_for(name, Some(settings)).await,
-                }
+                let client = match role {
+                    Wanted::Master => sentinels.async_master_for(name, Some(settings)).await?,
+                    Wanted::Replica => sentinels.async_replica_rotate_for(name, Some(settings)).await?,
+                };
+                lock(known).server = server_of(&client);
+                Ok(client)
             }
         }
     }
 
-    /// A connection to it. To a master: only once that has said itself that it is one.
-    pub async fn connect(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+    /// Whether a connection to this server leads to where new ones would. Sentinels leave a master that was replaced as
+    /// it is for ten seconds: it takes writes, which are lost then. So they are asked again from time to time; one that
+    /// does not answer at once changes nothing.
+    pub async fn is_still(&self, server: &str) -> bool {
+        let Self::Watched { role: Wanted::Master, known, .. } = self else { return true };
+        let is_due = lock(known).asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY);
+        if is_due {
+            lock(known).asked_at = Some(Instant::now());
+            let _ = tokio::time::timeout(ASK_WAIT, Box::pin(self.client())).await;
+        }
+        lock(known).server == server
+    }
+
+    /// A connection to it, and where that leads. To a master: only once that has said itself that it is one.
+    pub async fn connect(
+        &self,
+        config: &AsyncConnectionConfig,
+    ) -> RedisResult<(MultiplexedConnection, String)> {
         let client = self.client().await?;
         let mut connection = client.get_multiplexed_async_connection_with_config(config).await?;
         match self {
@@ -129,8 +163,16 @@ impl Address {
             Self::Reader(_) => redis::cmd("READONLY").exec_async(&mut connection).await?,
             Self::Server(_) | Self::Watched { .. } => {}
         }
-        Ok(connection)
+        Ok((connection, server_of(&client)))
     }
+}
+
+fn server_of(client: &Client) -> String {
+    client.get_connection_info().addr().to_string()
+}
+
+fn lock(known: &std::sync::Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Servers of a cluster, of `redis+cluster://[user:password@]host[:port],host[:port],...`; user and password are those of

@@ -88,13 +88,13 @@ impl Cluster {
         let known = self.known_owner(slot);
         match known.filter(|_| !self.is_stale.load(Ordering::Relaxed)) {
             Some(node) => Ok(node),
-            None => self.asked(slot, Instant::now().checked_sub(ASK_EVERY)).await,
+            None => Box::pin(self.asked(slot, Instant::now().checked_sub(ASK_EVERY))).await,
         }
     }
 
     /// The same, by what the servers say now.
     pub async fn owner_anew(&self, slot: Slot) -> Result<Arc<Node>, StoreError> {
-        self.asked(slot, Some(Instant::now())).await
+        Box::pin(self.asked(slot, Some(Instant::now()))).await
     }
 
     /// Asks, unless somebody has after that time.

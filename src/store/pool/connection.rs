@@ -75,7 +75,7 @@ impl Node {
         let timeouts = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.config.wait_timeout))
             .set_response_timeout(Some(blocking + self.config.response_timeout));
-        self.address.connect(&timeouts).await
+        Ok(self.address.connect(&timeouts).await?.0)
     }
 
     /// Outside the pool, for the messages of a channel.
@@ -100,6 +100,8 @@ pub struct Manager {
 /// A connection that remembers whether it can still be trusted.
 pub struct Connection {
     pub(in crate::store) inner: MultiplexedConnection,
+    /// Where it leads.
+    server: String,
     broken: bool,
     /// It watches a key, or is between MULTI and EXEC: its next user would inherit that.
     pub(in crate::store) is_half_open: bool,
@@ -175,16 +177,20 @@ impl bb8::ManageConnection for Manager {
             watched.fetch_or(push.kind == PushKind::Disconnection, Ordering::Relaxed);
             Ok::<(), SendError>(())
         });
-        let inner = self.address.connect(&config).await?;
+        let (inner, server) = Box::pin(self.address.connect(&config)).await?;
         self.metrics.pool_connections("idle", 1);
-        Ok(Connection { inner, broken: false, is_half_open: false, gone, metrics: Arc::clone(&self.metrics) })
+        let metrics = Arc::clone(&self.metrics);
+        Ok(Connection { inner, server, broken: false, is_half_open: false, gone, metrics })
     }
 
-    /// Without a round trip. A restart of Redis leaves a pool full of dead connections: each would cost its next
-    /// request an unknown outcome.
+    /// Without a round trip, but for a look after the master where Sentinels name it. A restart of Redis leaves a pool
+    /// full of dead connections: each would cost its next request an unknown outcome.
     async fn is_valid(&self, connection: &mut Connection) -> Result<(), RedisError> {
         if connection.gone.load(Ordering::Relaxed) {
             return Err((ErrorKind::Io, "closed by the server while it was idle").into());
+        }
+        if !self.address.is_still(&connection.server).await {
+            return Err((ErrorKind::Io, "another server is the master now").into());
         }
         Ok(())
     }

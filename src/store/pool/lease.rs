@@ -89,7 +89,8 @@ impl Lease {
             let is_refused = |answer: &RedisResult<Value>| answer.as_ref().is_err_and(is_elsewhere);
             let refused: Vec<usize> = (0..answers.len()).filter(|at| is_refused(&answers[*at])).collect();
             let Some(Err(error)) = refused.first().map(|at| &answers[*at]) else { break };
-            let Some(asking) = self.turn(error, pause).await else { break };
+            // Boxed: it is rare, and would make every call's future as large as its own.
+            let Some(asking) = Box::pin(self.turn(error, pause)).await else { break };
             let again: Vec<&Cmd> = refused.iter().map(|at| cmds[*at]).collect();
             for (at, answer) in refused.into_iter().zip(self.held.send_all(&again, asking).await) {
                 answers[at] = answer;

@@ -35,6 +35,6 @@ def seconds(rng, least, most):
 
 
 def all_rows():
-    """In the order of the table. Rows of a cluster belong behind those of Sentinel: its URL is all that a service needs to be told."""
-    from matrix import clocks, files, frozen, killed, network, sentinel, several, starved
-    return [row for module in (killed, frozen, network, starved, files, clocks, several, sentinel) for row in module.ROWS]
+    """In the order of the table."""
+    from matrix import clocks, cluster, files, frozen, killed, network, sentinel, several, starved
+    return [row for module in (killed, frozen, network, starved, files, clocks, several, sentinel, cluster) for row in module.ROWS]

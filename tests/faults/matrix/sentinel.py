@@ -6,7 +6,7 @@ import os
 import time
 
 from matrix import Row, seconds
-from processes import Child, environment, eventually, own_address
+from processes import Child, engine, environment, eventually, own_address
 from resp import Client
 
 SENTINELS = 3
@@ -16,7 +16,7 @@ DOWN_AFTER_MS = 1_000
 class Sentinel(Child):
     """One of them. It answers on a socket, too, so that it can be asked without a name of its own."""
 
-    def __init__(self, home, number, program, master):
+    def __init__(self, home, number, master):
         self.home = os.path.join(home, f"sentinel-{number}")
         os.makedirs(self.home)
         self.host, self.port = own_address()
@@ -26,7 +26,7 @@ class Sentinel(Child):
             file.write(f"bind {self.host}\nport {self.port}\nunixsocket {self.path}\nsentinel announce-ip {self.host}\n"
                        f"sentinel monitor main {master.host} {master.port} 2\nsentinel down-after-milliseconds main {DOWN_AFTER_MS}\n"
                        "sentinel failover-timeout main 3000\n")
-        super().__init__([program, settings, "--sentinel"], os.path.join(self.home, "sentinel.log"), environment())
+        super().__init__([engine.server(), settings, "--sentinel"], os.path.join(self.home, "sentinel.log"), environment())
 
     def call(self, *words):
         with contextlib.closing(Client(self.path)) as client:
@@ -58,8 +58,7 @@ class Set:
         first = self.server(run, "redis-0")
         second = self.server(run, "redis-1", "--replicaof", f"{first.host} {first.port}")
         self.servers = [first, second]
-        program = next(word for word in first.command if "redis-server" in word or "valkey-server" in word)
-        self.sentinels = [run.start(Sentinel(run.home, number, program, first)) for number in range(SENTINELS)]
+        self.sentinels = [run.start(Sentinel(run.home, number, first)) for number in range(SENTINELS)]
         eventually(lambda: all(sentinel.sees_all() for sentinel in self.sentinels), "the Sentinels know the replica and each other")
 
     def server(self, run, name, *settings):

@@ -40,7 +40,7 @@ def node(run, number):
 
 
 class ClusterFailover(Clustered):
-    name, fault = "cluster-failover", "`CLUSTER FAILOVER` of the sale's shard"
+    name, fault = "cluster-failover", "Cluster: `CLUSTER FAILOVER` of the sale's shard"
     may_lose = True
 
     def harm(self, run, cluster, master):
@@ -48,7 +48,7 @@ class ClusterFailover(Clustered):
 
 
 class ClusterKilled(Clustered):
-    name, fault = "cluster-killed", "kill -9 of the sale's master, which comes back as a replica"
+    name, fault = "cluster-killed", "Cluster: kill -9 of the sale's master, which comes back as a replica"
     may_lose = True
 
     def harm(self, run, cluster, master):
@@ -59,7 +59,7 @@ class ClusterKilled(Clustered):
 
 
 class ClusterResharded(Clustered):
-    name, fault = "cluster-resharded", "the sale's slot moves to another master and back, key by key"
+    name, fault = "cluster-resharded", "Cluster: the sale's slot moves to another master and back, key by key"
 
     def harm(self, run, cluster, master):
         slot = slot_of(f"{{{SALE}}}")

@@ -110,14 +110,14 @@ class Failover(Row):
 
 
 class FailoverPlanned(Failover):
-    name, fault = "failover-planned", "`SENTINEL FAILOVER`"
+    name, fault = "failover-planned", "Sentinel: `SENTINEL FAILOVER`"
 
     def harm(self, run, servers):
         servers.sentinels[0].call("SENTINEL", "FAILOVER", "main")
 
 
 class FailoverKilled(Failover):
-    name, fault = "failover-killed", "kill -9 of the master, which comes back as a replica"
+    name, fault = "failover-killed", "Sentinel: kill -9 of the master, which comes back as a replica"
 
     def harm(self, run, servers):
         servers.servers[0].kill()
@@ -127,7 +127,7 @@ class FailoverKilled(Failover):
 
 
 class FailoverZombie(Failover):
-    name, fault = "failover-zombie", "master frozen until its replica is the master, then thawed"
+    name, fault = "failover-zombie", "Sentinel: master frozen until its replica is the master, then thawed"
 
     def harm(self, run, servers):
         servers.servers[0].freeze()

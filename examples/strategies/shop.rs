@@ -96,8 +96,14 @@ impl Shop {
     /// On these servers; the first has the stock.
     pub fn new(strategy: Strategy, urls: &[String], seed: u64) -> Result<Self> {
         let Some((server, nodes)) = urls.split_first() else { bail!("a shop needs a server") };
-        let config =
-            PoolConfig { url: server.clone(), size: 2, response_timeout: PATIENCE, wait_timeout: PATIENCE };
+        let config = PoolConfig {
+            url: server.clone(),
+            size: 2,
+            response_timeout: PATIENCE,
+            wait_timeout: PATIENCE,
+            replica_timeout: None,
+            reads_replicas: false,
+        };
         let shared = Shared::new(config, Arc::new(Metrics::new()?));
         let common = if strategy == Strategy::H { Some(Store::open(&shared)?) } else { None };
         let sale = "hot".parse().map_err(anyhow::Error::msg)?;

@@ -53,7 +53,7 @@ pub struct Pool {
 enum Servers {
     /// Has every slot. Beside it a replica of it, if such are read from.
     One(Arc<Node>, Option<Arc<Node>>),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// A server by its host and port. The only one has no name.
@@ -72,7 +72,7 @@ impl Pool {
     /// Connects when it is first used. Errors when the URL is not one.
     pub fn open(config: &PoolConfig, metrics: &Arc<Metrics>) -> Result<Self, RedisError> {
         let servers = match address::seeds(&config.url)? {
-            Some(seeds) => Servers::Cluster(Cluster::new(seeds, config, metrics)),
+            Some(seeds) => Servers::Cluster(Box::new(Cluster::new(seeds, config, metrics))),
             None => {
                 let node = |address| Node::open("redis".to_owned(), address, config, metrics);
                 let replica = Address::of_replica(&config.url)?.filter(|_| config.reads_replicas);

@@ -121,7 +121,8 @@ export interface paths {
         };
         /**
          * Can the process serve requests?
-         * @description Runs a real script in Redis. 503 also while the process is stopping.
+         * @description Runs a real script in Redis. 503 also while the process is stopping. In a Redis Cluster it is ready as long as one
+         *     shard answers, since only the sales of the others cannot be sold: these shards are named.
          */
         get: operations["readyz"];
         put?: never;
@@ -1878,8 +1879,8 @@ export interface components {
         /** @description Answer of a probe. */
         Probe: {
             /**
-             * @description `alive` or `ready`.
-             * @example ready
+             * @description `alive`.
+             * @example alive
              */
             status: string;
         };
@@ -1887,7 +1888,7 @@ export interface components {
         Problem: {
             barrier?: components["schemas"]["Barrier"] | null;
             /** @enum {string} */
-            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "too_many_webhooks" | "forbidden_target" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "lock_held" | "not_owner" | "lock_expired" | "stale_fence" | "unknown_order" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "rate_limited" | "queue_full" | "order_busy" | "order_in_progress" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "outcome_unknown" | "corrupt" | "internal";
+            code: "unknown_sale" | "unknown_sku" | "unknown_reservation" | "unknown_webhook" | "too_many_webhooks" | "forbidden_target" | "unknown_delivery" | "unknown_barrier" | "barrier_exists" | "barrier_ended" | "unknown_participant" | "too_many_participants" | "nothing_declared" | "too_many_arrivals" | "already_sealed" | "names_not_kept" | "lock_held" | "not_owner" | "lock_expired" | "stale_fence" | "unknown_order" | "sale_not_open" | "sale_paused" | "sale_closed" | "sale_deleting" | "sale_not_empty" | "precondition_failed" | "stock_exists" | "initial_required" | "too_many_skus" | "too_many_units" | "hold_too_long" | "buyer_required" | "buyer_holds" | "buyer_limit" | "sold_out" | "idempotency_key_reused" | "idempotency_key_required" | "idempotency_key_invalid" | "hold_expired" | "already_confirmed" | "already_released" | "already_returned" | "not_confirmed" | "part_of_order" | "quantity_exceeds_reservation" | "insufficient_available" | "granted_changed" | "cursor_expired" | "malformed_json" | "invalid_request" | "unsupported_media_type" | "payload_too_large" | "request_timeout" | "unauthorized" | "forbidden" | "misdirected_request" | "not_found" | "method_not_allowed" | "rate_limited" | "queue_full" | "order_busy" | "order_in_progress" | "draining" | "too_many_streams" | "store_full" | "store_unavailable" | "store_read_only" | "store_busy" | "store_loading" | "slot_moving" | "outcome_unknown" | "corrupt" | "internal";
             /**
              * Format: int64
              * @description `buyer_limit`: the buyer's units that count.
@@ -2075,6 +2076,16 @@ export interface components {
          * @description Units of one SKU in a cart: 1..=1,000,000.
          */
         Quantity: number;
+        /** @description Answer of the probe of readiness. */
+        Readiness: {
+            /**
+             * @description `ready`.
+             * @example ready
+             */
+            status: string;
+            /** @description Masters of a Redis Cluster that do not answer, as `host:port`: their sales cannot be sold. */
+            unavailable_shards?: string[];
+        };
         /** @description Which deliveries are to begin anew. */
         Redeliver: {
             /**
@@ -2482,6 +2493,7 @@ export type PutBarrier = components['schemas']['PutBarrier'];
 export type PutSale = components['schemas']['PutSale'];
 export type PutSku = components['schemas']['PutSku'];
 export type Quantity = components['schemas']['Quantity'];
+export type Readiness = components['schemas']['Readiness'];
 export type Redeliver = components['schemas']['Redeliver'];
 export type Redelivered = components['schemas']['Redelivered'];
 export type Reference = components['schemas']['Reference'];
@@ -2745,7 +2757,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Probe"];
+                    "application/json": components["schemas"]["Readiness"];
                 };
             };
             /** @description `misdirected_request` */
@@ -2766,7 +2778,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `draining`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `draining`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2858,7 +2870,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2953,7 +2965,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3115,7 +3127,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3233,7 +3245,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3391,7 +3403,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3540,7 +3552,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3635,7 +3647,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_streams`, `draining`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `too_many_streams`, `draining`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3737,7 +3749,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3895,7 +3907,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4053,7 +4065,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4151,7 +4163,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4237,7 +4249,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4388,7 +4400,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4528,7 +4540,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4668,7 +4680,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4835,7 +4847,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `order_busy`, `order_in_progress`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `order_busy`, `order_in_progress`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4921,7 +4933,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5079,7 +5091,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `order_busy`, `order_in_progress`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `order_busy`, `order_in_progress`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5224,7 +5236,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `order_in_progress`, `order_busy`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `order_in_progress`, `order_busy`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5312,7 +5324,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5408,7 +5420,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5583,7 +5595,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5699,7 +5711,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5863,7 +5875,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5960,7 +5972,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6106,7 +6118,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6215,7 +6227,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6325,7 +6337,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_streams`, `draining`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `too_many_streams`, `draining`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6422,7 +6434,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6584,7 +6596,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `too_many_streams`, `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6735,7 +6747,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6886,7 +6898,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7032,7 +7044,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7145,7 +7157,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7315,7 +7327,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7455,7 +7467,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7552,7 +7564,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7712,7 +7724,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7872,7 +7884,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8023,7 +8035,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8174,7 +8186,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8320,7 +8332,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8422,7 +8434,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8522,7 +8534,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8684,7 +8696,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8786,7 +8798,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8937,7 +8949,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9025,7 +9037,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9174,7 +9186,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9260,7 +9272,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9367,7 +9379,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9507,7 +9519,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9609,7 +9621,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9749,7 +9761,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9885,7 +9897,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10021,7 +10033,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `store_unavailable`, `store_busy`, `store_loading`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
+            /** @description `store_unavailable`, `store_busy`, `store_loading`, `slot_moving`, `outcome_unknown`, `queue_full`, `draining`, `store_full`, `store_read_only` */
             503: {
                 headers: {
                     [name: string]: unknown;

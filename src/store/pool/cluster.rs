@@ -128,10 +128,9 @@ impl Cluster {
                 // Where one slot has gone, others may have.
                 self.is_stale.store(true, Ordering::Relaxed);
                 let Some((slot, name)) = self.redirection(error) else { return false };
-                let node = self.node(&name);
-                let before =
-                    node.and_then(|node| Some((self.known().slots.insert(slot, Arc::clone(&node)), node)));
-                before.is_some_and(|(before, node)| before.is_none_or(|before| before.name != node.name))
+                let Some(node) = self.node(&name) else { return false };
+                let before = self.known().slots.insert(slot, Arc::clone(&node));
+                before.is_none_or(|before| before.name != node.name)
             }
             ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask) => false,
             _ => {

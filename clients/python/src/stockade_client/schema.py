@@ -95,6 +95,11 @@ class PutSku(TypedDict):
 Quantity: TypeAlias = int
 
 
+class Readiness(TypedDict):
+    status: str
+    unavailable_shards: NotRequired[list[str]]
+
+
 class Redeliver(TypedDict):
     event: NotRequired[str | None]
 
@@ -598,7 +603,7 @@ class PageReservation(TypedDict):
 
 class Problem(TypedDict):
     barrier: NotRequired[Barrier | None]
-    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "lock_held", "not_owner", "lock_expired", "stale_fence", "unknown_order", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "rate_limited", "queue_full", "order_busy", "order_in_progress", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "outcome_unknown", "corrupt", "internal"]
+    code: Literal["unknown_sale", "unknown_sku", "unknown_reservation", "unknown_webhook", "too_many_webhooks", "forbidden_target", "unknown_delivery", "unknown_barrier", "barrier_exists", "barrier_ended", "unknown_participant", "too_many_participants", "nothing_declared", "too_many_arrivals", "already_sealed", "names_not_kept", "lock_held", "not_owner", "lock_expired", "stale_fence", "unknown_order", "sale_not_open", "sale_paused", "sale_closed", "sale_deleting", "sale_not_empty", "precondition_failed", "stock_exists", "initial_required", "too_many_skus", "too_many_units", "hold_too_long", "buyer_required", "buyer_holds", "buyer_limit", "sold_out", "idempotency_key_reused", "idempotency_key_required", "idempotency_key_invalid", "hold_expired", "already_confirmed", "already_released", "already_returned", "not_confirmed", "part_of_order", "quantity_exceeds_reservation", "insufficient_available", "granted_changed", "cursor_expired", "malformed_json", "invalid_request", "unsupported_media_type", "payload_too_large", "request_timeout", "unauthorized", "forbidden", "misdirected_request", "not_found", "method_not_allowed", "rate_limited", "queue_full", "order_busy", "order_in_progress", "draining", "too_many_streams", "store_full", "store_unavailable", "store_read_only", "store_busy", "store_loading", "slot_moving", "outcome_unknown", "corrupt", "internal"]
     counted: NotRequired[int | None]
     declared: NotRequired[int | None]
     detail: str

@@ -216,10 +216,11 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
     if mutates {
         all.push(codes::OF_A_MUTATION);
         operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
-        let outcome = || HeaderBuilder::new().description(Some("How it went, in one word")).build();
+        let header = |what: &str| RefOr::T(HeaderBuilder::new().description(Some(what)).build());
         for answer in operation.responses.responses.values_mut() {
             if let RefOr::T(answer) = answer {
-                answer.headers.insert("Stockade-Outcome".into(), RefOr::T(outcome()));
+                answer.headers.insert("Stockade-Outcome".into(), header("How it went, in one word"));
+                answer.headers.insert("Stockade-Durability".into(), header(DURABILITY));
             }
         }
         if method != "DELETE" {
@@ -239,6 +240,8 @@ fn complete(path: &str, method: &str, operation: &mut Operation) {
         operation.responses.responses.insert(status.to_string(), RefOr::T(answer));
     }
 }
+
+const DURABILITY: &str = "`local` where answers wait for a replica and none has what this one tells";
 
 /// A bare key, or one in quotes.
 const KEY_PATTERN: &str = r#"^([!#-:<-~]([ -:<-~]{0,253}[!-:<-~])?|"([ !#-\[\]-~]|\\["\\]){1,255}")$"#;

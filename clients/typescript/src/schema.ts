@@ -3000,6 +3000,8 @@ export interface operations {
             /** @description It was there already, as it is now */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -3011,6 +3013,8 @@ export interface operations {
             /** @description The barrier was made */
             201: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -3156,6 +3160,8 @@ export interface operations {
             /** @description Cancelled, now or before */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -3278,6 +3284,8 @@ export interface operations {
             /** @description Counted, now or before */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -3436,6 +3444,8 @@ export interface operations {
             /** @description The barrier as it is now */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -3782,6 +3792,8 @@ export interface operations {
             /** @description They are known */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -3940,6 +3952,8 @@ export interface operations {
             /** @description Sealed, now or before */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -4282,6 +4296,8 @@ export interface operations {
             /** @description A repeat: the caller's own lease, as it is now */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -4293,6 +4309,8 @@ export interface operations {
             /** @description Acquired */
             201: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -4433,6 +4451,8 @@ export interface operations {
             /** @description Released, now or before */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -4573,6 +4593,8 @@ export interface operations {
             /** @description Renewed */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -4710,6 +4732,8 @@ export interface operations {
             /** @description A repeat: the order as it is now */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -4722,6 +4746,8 @@ export interface operations {
             201: {
                 headers: {
                     Location?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -4966,6 +4992,8 @@ export interface operations {
             /** @description Confirmed; a repeat gets the same */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -5120,6 +5148,8 @@ export interface operations {
             /** @description Released, or found expired; a repeat gets the same */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -5458,6 +5488,8 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -5470,6 +5502,8 @@ export interface operations {
             201: {
                 headers: {
                     ETag?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -5624,6 +5658,8 @@ export interface operations {
             /** @description The sale is gone, and its records will be */
             202: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -5750,6 +5786,8 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -6002,6 +6040,8 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -6469,6 +6509,8 @@ export interface operations {
             /** @description A repeat: the caller's own lease, as it is now */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -6480,6 +6522,8 @@ export interface operations {
             /** @description Acquired */
             201: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -6631,6 +6675,8 @@ export interface operations {
             /** @description Released, now or before */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -6782,6 +6828,8 @@ export interface operations {
             /** @description Renewed */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -6928,6 +6976,8 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -7190,6 +7240,8 @@ export interface operations {
             /** @description A repeat: the reservation as it is now */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -7202,6 +7254,8 @@ export interface operations {
             201: {
                 headers: {
                     Location?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -7360,6 +7414,8 @@ export interface operations {
             /** @description An answer to each request */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -7599,6 +7655,8 @@ export interface operations {
             /** @description Confirmed; a repeat gets the same */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -7759,6 +7817,8 @@ export interface operations {
             /** @description The reservation with its deadline */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -7919,6 +7979,8 @@ export interface operations {
             /** @description Released, or found expired; a repeat gets the same */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -8070,6 +8132,8 @@ export interface operations {
             /** @description The reservation after it */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -8216,6 +8280,8 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -8569,6 +8635,8 @@ export interface operations {
             /** @description It was there */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -8580,6 +8648,8 @@ export interface operations {
             /** @description It is new */
             201: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -8833,6 +8903,8 @@ export interface operations {
             /** @description The entry of the ledger; a repeat gets the same */
             201: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -9067,6 +9139,8 @@ export interface operations {
             /** @description It was registered by this key before */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -9079,6 +9153,8 @@ export interface operations {
             201: {
                 headers: {
                     Location?: string;
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -9301,6 +9377,8 @@ export interface operations {
             /** @description It is gone */
             204: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -9412,6 +9490,8 @@ export interface operations {
             /** @description The webhook as it is now */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -9654,6 +9734,8 @@ export interface operations {
             /** @description How many begin anew */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -9790,6 +9872,8 @@ export interface operations {
             /** @description The webhook with its new secret */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;
@@ -9926,6 +10010,8 @@ export interface operations {
             /** @description What became of the message */
             200: {
                 headers: {
+                    /** @description `local` where answers wait for a replica and none has what this one tells */
+                    "Stockade-Durability"?: string;
                     /** @description How it went, in one word */
                     "Stockade-Outcome"?: string;
                     [name: string]: unknown;

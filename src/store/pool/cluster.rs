@@ -97,14 +97,12 @@ impl Cluster {
         Box::pin(self.asked(slot, Some(Instant::now()))).await
     }
 
-    /// Asks, unless somebody has after that time.
+    /// Asks, unless somebody has after that time: whoever waits for an answer shares it, also if there is none.
     async fn asked(&self, slot: Slot, after: Option<Instant>) -> Result<Arc<Node>, StoreError> {
         let mut asked = self.asked.lock().await;
-        let is_fresh = asked.zip(after).is_some_and(|(at, after)| at >= after);
-        if !is_fresh || self.known_owner(slot).is_none() {
-            let begun = Instant::now();
+        if asked.zip(after).is_none_or(|(at, after)| at < after) {
+            *asked = Some(Instant::now());
             self.ask_all().await?;
-            *asked = Some(begun);
         }
         self.known_owner(slot).ok_or_else(StoreError::unreachable)
     }

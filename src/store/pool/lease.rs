@@ -66,12 +66,16 @@ impl Lease {
         let mut answers = Vec::with_capacity(cmds.len());
         for (answer, cmd) in self.held.send_all(cmds, false).await.into_iter().zip(cmds) {
             answers.push(match answer {
-                // Each turns by itself: they may be about several slots.
-                Err(error) if is_elsewhere(&error) => self.pool.query_again(cmd, &error).await,
-                answer => answer.map_err(|error| {
+                Ok(answer) => Ok(answer),
+                Err(error) => {
                     self.held.note(&error);
-                    error.into()
-                }),
+                    // Each turns by itself: they may be about several slots.
+                    if is_elsewhere(&error) {
+                        self.pool.query_again(cmd, &error).await
+                    } else {
+                        Err(error.into())
+                    }
+                }
             });
         }
         answers

@@ -56,7 +56,9 @@ pub fn check(method: &str, path: &str, answer: &Answer) {
             panic!("{method} {path}: {} is not as the document says: {why}: {}", answer.status, answer.text);
         }
     }
-    for header in said["headers"].as_object().into_iter().flat_map(|headers| headers.keys()) {
+    let headers = said["headers"].as_object().into_iter().flat_map(|headers| headers.keys());
+    // One is there only where there is something to say.
+    for header in headers.filter(|header| *header != "Stockade-Durability") {
         assert!(!answer.header(header).is_empty(), "{method} {path}: {} lacks {header}", answer.status);
     }
 }

@@ -81,7 +81,7 @@ class Set:
 
 class Failover(Row):
     may_lose = True
-    #: Of the service: a row of another durability is a class with these two lines.
+    #: Of the service.
     options = ()
 
     def draw(self, rng):
@@ -136,4 +136,27 @@ class FailoverZombie(Failover):
         servers.servers[0].thaw()
 
 
-ROWS = [FailoverPlanned(), FailoverKilled(), FailoverZombie()]
+class Replicated:
+    """Lost are then only changes of which the service said that a replica has them."""
+
+    options = ("--durability", "replicated")
+
+    def play(self, run):
+        super().play(run)
+        run.result.notes["answered as not yet on a replica"] = sum(
+            call.is_good and not call.is_durable for call in run.crowd.journal.calls)
+
+
+class ReplicatedPlanned(Replicated, FailoverPlanned):
+    name, fault = "replicated-planned", "Sentinel, `--durability replicated`: `SENTINEL FAILOVER`"
+
+
+class ReplicatedKilled(Replicated, FailoverKilled):
+    name, fault = "replicated-killed", "Sentinel, `--durability replicated`: kill -9 of the master"
+
+
+class ReplicatedZombie(Replicated, FailoverZombie):
+    name, fault = "replicated-zombie", "Sentinel, `--durability replicated`: master frozen, then thawed"
+
+
+ROWS = [FailoverPlanned(), FailoverKilled(), FailoverZombie(), ReplicatedPlanned(), ReplicatedKilled(), ReplicatedZombie()]

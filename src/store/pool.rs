@@ -117,6 +117,11 @@ impl Pool {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
+    /// Whether scripts that write wait until a replica has what they wrote.
+    pub fn waits_for_replicas(&self) -> bool {
+        self.replica_timeout.is_some()
+    }
+
     /// A command that another server refused so.
     async fn query_again(&self, cmd: &Cmd, error: &RedisError) -> Result<Value, StoreError> {
         self.heed(error);

@@ -115,7 +115,8 @@ class Run:
             self.result.wrong += findings.wrong
         else:
             # What a lost write brings along is said in numbers; the books of what is left must balance all the same.
-            self.result.wrong += [f"{word}: {count}" for word in ("drift", "oversold", "duplicates") if (count := getattr(findings, word))]
+            never = ["drift", "oversold", "duplicates", *(["lost"] if self.row.keeps_replicated else [])]
+            self.result.wrong += [f"{word}: {count}" for word in never if (count := getattr(findings, word))]
 
     def check_history(self, calls, books):
         if self.row.may_expire or self.result.lost or any(call.is_good and not call.is_durable for call in calls):

@@ -4,10 +4,11 @@ use crate::redis_cluster::RedisCluster;
 use crate::redis_server::{PASSWORD, RedisServer, ServerOptions, USERS, valkey_program};
 use crate::sandbox::eventually;
 use crate::shop::redis_cmd;
-use crate::support::{shared_with, store_on};
+use crate::support::{shared_on, shared_with, store_on};
+use std::time::Duration;
 use stockade::domain::Switch;
 use stockade::store::checks::CheckError;
-use stockade::store::{EventsAfter, Store, live};
+use stockade::store::{EventsAfter, PoolConfig, Shared, Store, live};
 
 #[tokio::test]
 async fn passes_on_a_server_in_cluster_mode() {
@@ -105,6 +106,11 @@ async fn replicas_that_no_write_needs_are_remarked_on() {
     let master = server(Vec::new());
     let store = store_on(&master);
     assert_eq!(store.check_server().await.unwrap(), [NO_LIMIT]);
+    let shared = shared_on(&master);
+    let config = PoolConfig { replica_timeout: Some(Duration::from_secs(1)), ..shared.config.clone() };
+    let waiting = Store::open(&Shared { config, ..shared }).unwrap();
+    let said = waiting.check_server().await.unwrap();
+    assert!(said[1].contains("no replica to wait for"), "{said:?}");
     let port = master.port().to_string();
     let _replica = server(["--replicaof", "127.0.0.1", &port].map(String::from).to_vec());
     eventually("the replica is there", async || store.check_server().await.unwrap().len() == 2).await;

@@ -65,6 +65,11 @@ impl Store {
         if get("maxmemory") == "0" {
             warnings.push("maxmemory is not set: a full machine kills Redis instead of refusing".to_owned());
         }
+        if get("connected_slaves") == "0" && self.committer.pool.waits_for_replicas() {
+            warnings.push(
+                "it has no replica to wait for: every answer says that it is durable here alone".to_owned(),
+            );
+        }
         // INFO has this field only where min-replicas-to-write is set.
         if get("connected_slaves") != "0" && !info.contains_key("min_slaves_good_slaves") {
             warnings.push(

@@ -12,6 +12,8 @@ class Row:
     fault: str
     #: Acknowledged writes may be missing afterwards, by what Redis promises: they are counted and published.
     may_lose = False
+    #: Those are only changes of which the service said that they are on one server alone: no other is missing.
+    keeps_replicated = False
     #: Part of `make test`.
     is_quick = False
     #: Holds may run out, so that clients are told that they are late. Their answers are not checked for linearizability.

@@ -5,6 +5,7 @@ import time
 
 from clients import SALE
 from matrix import Row, seconds
+from matrix.sentinel import Replicated
 from processes import Redis, eventually
 from redis_cluster import SETTINGS, Cluster, slot_of
 
@@ -69,4 +70,8 @@ class ClusterResharded(Clustered):
             run.load(run.faults["away"])
 
 
-ROWS = [ClusterFailover(), ClusterKilled(), ClusterResharded()]
+class ReplicatedCluster(Replicated, ClusterKilled):
+    name, fault = "replicated-cluster", "Cluster, `--durability replicated`: kill -9 of the sale's master"
+
+
+ROWS = [ClusterFailover(), ClusterKilled(), ClusterResharded(), ReplicatedCluster()]

@@ -137,8 +137,9 @@ class FailoverZombie(Failover):
 
 
 class Replicated:
-    """Lost are then only changes of which the service said that a replica has them."""
+    """What the service did not call local a replica has, so nothing of that is lost."""
 
+    keeps_replicated = True
     options = ("--durability", "replicated")
 
     def play(self, run):

@@ -94,9 +94,24 @@ pub fn own_address() -> SocketAddr {
     SocketAddr::from((ip, NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Sends a signal, named as in `kill -NAME`. A process that is gone already is none of our business.
+/// Sends a signal, named as in `kill -NAME`. A process that is gone already is none of our business. One that is told to
+/// stop has stopped when this returns: its threads may be a moment from doing something.
 pub fn signal(name: &str, pid: u32) {
     let _ = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).stderr(Stdio::null()).status();
+    if name == "STOP" {
+        eventually_blocking("it has stopped", || has_stopped(pid));
+    }
+}
+
+/// Whether no thread of it runs.
+fn has_stopped(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // `<id> (<name>) <state> ...`
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
+    })
 }
 
 /// Waits until `condition` holds; fails the test, saying `what`, if it does not come true.

@@ -201,7 +201,7 @@ async fn an_old_master_that_still_believes_in_itself_is_left() {
     // Nobody can make a replica of it.
     let watched =
         Watched::with(&["--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", ""]).await;
-    let shop = Shop::with(shared_with(watched.url()), PutSale::default(), &[("red", 100)]).await;
+    let shop = Shop::with(shared_with(watched.url()), PutSale::default(), &[("red", 1_000_000)]).await;
     shop.hold("first", "red=1").await;
     watched.are_level(0).await;
     let promoted = watched.ask_sentinel(0, &["SENTINEL", "FAILOVER", "main"]).await;

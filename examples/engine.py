@@ -35,6 +35,20 @@ def free_port():
         return probe.getsockname()[1]
 
 
+#: However slow the machine is.
+DEADLINE_SECONDS = 60
+
+
+def eventually(look, what, seconds=DEADLINE_SECONDS):
+    """Waits until `look` answers something that is true, and answers that."""
+    deadline = time.monotonic() + seconds
+    while not (seen := look()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds} s: {what}")
+        time.sleep(0.01)
+    return seen
+
+
 class Process:
     """A child that can be killed as if the power had gone, and started again on the same files. It ends with its block."""
 

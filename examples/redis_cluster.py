@@ -7,6 +7,7 @@ import os
 import time
 
 import engine
+from engine import eventually
 from resp import Client, RedisError
 
 SLOTS = 16_384
@@ -25,16 +26,6 @@ def slot_of(key):
     _, _, rest = key.partition("{")
     tag, closed, _ = rest.partition("}")
     return binascii.crc_hqx((tag if closed and tag else key).encode(), 0) % SLOTS
-
-
-def eventually(look, what, seconds=60):
-    """Waits until `look` answers something that is true, and answers that."""
-    deadline = time.monotonic() + seconds
-    while not (seen := look()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
-    return seen
 
 
 class Node(engine.Redis):

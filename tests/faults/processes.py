@@ -9,16 +9,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
 import engine  # noqa: E402
-from engine import Caller, Process  # noqa: E402
+from engine import Caller, Process, eventually  # noqa: E402
 from resp import Client  # noqa: E402
 
-#: However slow the machine is.
-DEADLINE_SECONDS = 60
 PORTS = itertools.count(20_000)
 # What is measured here is not this machine's disk, and what else writes to it.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -38,16 +35,6 @@ def own_address():
     listens."""
     high, low = divmod(os.getpid() % 65_536, 256)
     return f"127.{128 + os.getpid() // 65_536 % 64}.{high}.{max(low, 1)}", next(PORTS)
-
-
-def eventually(look, what, seconds=DEADLINE_SECONDS):
-    """Waits until `look` answers something that is true, and answers that."""
-    deadline = time.monotonic() + seconds
-    while not (seen := look()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds} s: {what}")
-        time.sleep(0.01)
-    return seen
 
 
 def environment(**more):

@@ -96,10 +96,12 @@ impl Lease {
                 error
             }));
         }
-        // What was done elsewhere, or only now, is not what that answer was about.
-        let is_replicated = if is_covered { has_replica(waited) } else { self.is_replicated().await };
-        if wait.is_some() && !is_replicated {
-            calls.iter().flat_map(|call| &call.durabilities).for_each(Durability::fell_short);
+        if wait.is_some() {
+            // What was done elsewhere, or only now, is not what that answer was about.
+            let is_replicated = if is_covered { has_replica(waited) } else { self.is_replicated().await };
+            if !is_replicated {
+                calls.iter().flat_map(|call| &call.durabilities).for_each(Durability::fell_short);
+            }
         }
         results
     }

@@ -8,7 +8,7 @@ from clients import SALE
 from matrix import Row, seconds
 from matrix.clocks import expire
 from matrix.receivers import BEHAVIOURS, Receiver
-from processes import DEADLINE_SECONDS, eventually, tail
+from processes import engine, eventually, tail
 
 
 class Sigterm(Row):
@@ -48,7 +48,7 @@ def check_told(run, receiver, books):
     """Each event has reached it, under its one id, and nothing else has."""
     events = {event["id"] for event in books.events if event["type"].startswith(RESERVATION)}
     with contextlib.suppress(TimeoutError):
-        eventually(lambda: events <= set(receiver.taken), "each event has arrived", 2 * DEADLINE_SECONDS)
+        eventually(lambda: events <= set(receiver.taken), "each event has arrived", 2 * engine.DEADLINE_SECONDS)
     if missing := events - set(receiver.taken):
         run.fail(f"{len(missing)} of {len(events)} events were never delivered: {sorted(missing)[:3]}")
     if unknown := set(receiver.tries) - events:

@@ -2,6 +2,7 @@
 
 use super::Api;
 use crate::redis_server::{RedisServer, ServerOptions};
+use crate::sandbox::eventually;
 use crate::support::shared_on;
 use actix_web::rt::System;
 use clap::Parser;
@@ -67,7 +68,24 @@ impl InProcess {
     }
 
     /// Everything that the store holds, as it is stored; of streams their entries, for those who read them leave marks.
+    ///
+    /// A sweeper that saw a sale's entry in the registry before there was the sale takes it out, looks again, and puts it
+    /// back: so a dump is of a moment when each sale has its entry.
     pub async fn dump(&self) -> Vec<(String, Vec<u8>)> {
+        let mut dump = Vec::new();
+        eventually("the registry names every sale", async || {
+            dump = self.dump_now().await;
+            let registry = dump.iter().find(|(key, _)| key == "st:sales");
+            let registry = registry.map_or(String::new(), |(_, text)| String::from_utf8_lossy(text).into());
+            let mut sales =
+                dump.iter().filter_map(|(key, _)| key.strip_prefix("st:{")?.strip_suffix("}:rules"));
+            sales.all(|sale| registry.contains(&format!("\"{sale}:")))
+        })
+        .await;
+        dump
+    }
+
+    async fn dump_now(&self) -> Vec<(String, Vec<u8>)> {
         let mut connection = self.redis.connection().await;
         let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
         keys.sort();
@@ -81,6 +99,13 @@ impl InProcess {
                 if !entries.is_empty() {
                     dump.push((key, format!("{entries:?}").into_bytes()));
                 }
+                continue;
+            }
+            if key == "st:sales" {
+                let mut cmd = redis::cmd("ZRANGE");
+                let entries: Vec<String> =
+                    cmd.arg(&key).arg(0).arg(-1).query_async(&mut connection).await.unwrap();
+                dump.push((key, format!("{entries:?}").into_bytes()));
                 continue;
             }
             let value: Option<Vec<u8>> =

@@ -207,6 +207,9 @@ impl RedisCluster {
     }
 
     /// Lets a replica take over without loss, and says which.
+    ///
+    /// Not one that was elected in the last four node timeouts: Redis 7.0 counts the votes of that election again, and the
+    /// replica is for a moment a master that nobody follows, which loses what it takes.
     pub async fn failover(&self, master: usize) -> usize {
         let replica = self.replicas_of(master).await[0];
         let mut asked: Option<Instant> = None;

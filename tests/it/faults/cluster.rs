@@ -30,10 +30,10 @@ async fn masters_hand_over() {
     let cluster = RedisCluster::start(3, 1).await;
     let service = Service::on(cluster.url()).await;
     let mut driver = Driver::start(vec![service.api()], chance.seed).await;
-    let slot = slot_of(&format!("{{{}}}", driver.sale()));
-    while chance.goes_on() {
+    // There and back, no node twice (`RedisCluster::failover` says why): so it doesn't go on for as long as one likes.
+    for first_slot in [0, 5_461, 10_922].repeat(2) {
         driver.answers(chance.calls_until_fault()).await;
-        cluster.failover(cluster.master_of(slot).await).await;
+        cluster.failover(cluster.master_of(first_slot).await).await;
     }
     driver.answers(100).await;
     let (sale, history) = driver.stop().await;

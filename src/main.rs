@@ -3,13 +3,15 @@
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use stockade::api_keys::Access;
 use stockade::app::{self, Application};
 use stockade::config::{Command, Config, LogForm, Options};
 use stockade::domain::SaleId;
 use stockade::embedded_redis::{EmbeddedRedis, Role};
 use stockade::metrics::Metrics;
-use stockade::store::{Shared, Store};
+use stockade::store::checks::CheckError;
+use stockade::store::{Shared, Store, StoreError};
 use stockade::{audit_command, http, keys_command, telemetry};
 
 /// A request makes and drops some hundred small values; this allocator serves them faster than the system's.
@@ -18,6 +20,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A container, say, has no server and no folder to write to.
 const NO_REDIS: &str = "there is no STOCKADE_REDIS_URL, and a private Redis cannot be started";
+
+/// A Redis that isn't there yet as the service starts, or is too busy to answer in time, is asked again for so long.
+const REDIS_WAIT_MAX: Duration = Duration::from_secs(10);
+const REDIS_PAUSE: Duration = Duration::from_millis(100);
 
 #[actix_web::main]
 async fn main() -> ExitCode {
@@ -93,13 +99,42 @@ async fn serve_on(
     let uncounted = Arc::new(Metrics::new().context("the metrics are not sound")?);
     let store =
         Store::open(&Shared { metrics: uncounted, ..shared.clone() }).context("the Redis URL is not one")?;
-    for warning in store.check_server().await? {
-        tracing::warn!("Weaker than promised: {warning}");
+    let mut stop = std::pin::pin!(stop);
+    tokio::select! {
+        checked = check(&store) => checked?,
+        () = &mut stop => return Ok(()),
     }
-    store.self_test().await?;
     let application = Application::build(options, shared, access.clone())?;
     greet(options, &application, &access);
     application.run_until_stopped(stop).await
+}
+
+/// Whether Redis is what the promises rest on, and does what it must.
+async fn check(store: &Store) -> Result<(), CheckError> {
+    for warning in patiently(async || store.check_server().await).await? {
+        tracing::warn!("Weaker than promised: {warning}");
+    }
+    patiently(async || store.self_test().await).await
+}
+
+/// Again, for some seconds, while Redis does not answer, or cannot do it just now: both are often started at once.
+async fn patiently<T>(check: impl AsyncFn() -> Result<T, CheckError>) -> Result<T, CheckError> {
+    let begun = Instant::now();
+    let mut is_told = false;
+    loop {
+        match check().await {
+            Err(CheckError::Store(error @ (StoreError::Unknown(_) | StoreError::NotApplied(_))))
+                if begun.elapsed() < REDIS_WAIT_MAX =>
+            {
+                if !is_told {
+                    tracing::warn!(%error, "Redis is waited for, {REDIS_WAIT_MAX:?} at most: {error}");
+                    is_told = true;
+                }
+                tokio::time::sleep(REDIS_PAUSE).await;
+            }
+            checked => return checked,
+        }
+    }
 }
 
 /// Says where the service is, and how to try it.

@@ -14,6 +14,7 @@ mod history;
 mod kills;
 mod shutdown;
 mod slow;
+mod starts;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -45,10 +45,16 @@ impl Service {
     }
 
     pub async fn with(options: ServiceOptions) -> Self {
+        let mut service = Self::launched(options);
+        service.is_ready().await;
+        service
+    }
+
+    /// It may not be ready yet.
+    pub fn launched(options: ServiceOptions) -> Self {
         let ops = options.ops.then(own_address);
         let mut service = Self { sandbox: Sandbox::new(), options, address: own_address(), ops, child: None };
         service.launch();
-        service.is_ready().await;
         service
     }
 
@@ -131,7 +137,7 @@ impl Service {
         self.child = Some(command.spawn().expect("the program starts"));
     }
 
-    async fn is_ready(&mut self) {
+    pub async fn is_ready(&mut self) {
         let api = self.ops();
         eventually("the service is ready", async || {
             if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
